@@ -45,7 +45,7 @@ def _keys_of(result: JobResult) -> set[str]:
     return set(context["outlet_events"][asset].partition_keys)
 
 
-def test_each_aspect_of_a_table_has_its_own_name_and_uri() -> None:
+def test_table_partition_and_compaction_assets_have_different_names_and_uris() -> None:
     assets = [hive_asset("Db.T"), partitions_asset("db.t"), compaction_asset("db.t")]
     assert [(one.name, one.uri) for one in assets] == [
         ("db.t", "hiveacid://hive_acid_default/db/t"),
@@ -58,7 +58,7 @@ def test_each_aspect_of_a_table_has_its_own_name_and_uri() -> None:
     assert AssetUri.of(Asset("db.t")) is None
 
 
-def test_each_watch_of_a_table_is_an_asset() -> None:
+def test_compaction_assets_with_different_settings_have_different_names_and_uris() -> None:
     plain = compaction_asset("db.t", delta_count=10, delta_ratio=0.1)
     assert plain == compaction_asset("db.t")
     few = compaction_asset("db.t", delta_count=5, delta_ratio=None)
@@ -76,7 +76,7 @@ def test_each_watch_of_a_table_is_an_asset() -> None:
         assert str(AssetUri.of(asset)) == normalized(urlsplit(asset.uri)).geturl() == asset.uri
 
 
-def test_wrong_arguments_fail_while_the_dag_is_parsed() -> None:
+def test_wrong_arguments_of_an_asset_are_refused_while_the_dag_is_parsed() -> None:
     with pytest.raises(InvalidNameError):
         compaction_asset("no_database")
     with pytest.raises(ConfigurationError, match="delta_count must be 1 or more"):
@@ -87,7 +87,7 @@ def test_wrong_arguments_fail_while_the_dag_is_parsed() -> None:
         compaction_asset("db.t", refire_after=timedelta(seconds=-5))
 
 
-def test_airflow_normalizes_our_uris_and_refuses_others() -> None:
+def test_our_asset_uris_are_normalized_and_other_uris_are_refused() -> None:
     parts = urlsplit("hiveacid://hms/DB/T")
     assert normalized(parts).geturl() == "hiveacid://hms/db/t"
     for wrong in ("hiveacid://hms/db", "hiveacid:///db/t", "hiveacid://hms/db/t/x/y"):
@@ -99,7 +99,9 @@ def test_airflow_normalizes_our_uris_and_refuses_others() -> None:
         hive_asset("t")
 
 
-def test_lineage_names_the_metastore_of_the_connection(connections: Connections) -> None:
+def test_a_lineage_dataset_names_the_first_server_of_the_connection(
+    connections: Connections,
+) -> None:
     connections.add(
         "hms", "hive_acid_metastore", extra={"uris": "thrift://one:9083,thrift://two:9083"}
     )
@@ -120,14 +122,16 @@ def test_lineage_names_the_metastore_of_the_connection(connections: Connections)
     ],
     ids=["partitions", "unpartitioned", "none", "most", "too many", "too long"],
 )
-def test_a_changed_partition_is_a_key(partitions: tuple[str, ...], keys: set[str]) -> None:
+def test_an_event_has_changed_partitions_as_keys_or_one_key_for_the_whole_table(
+    partitions: tuple[str, ...], keys: set[str]
+) -> None:
     assert _keys("db.t", *partitions) == keys
 
 
 @pytest.mark.parametrize(
     ("files", "keys"), [(0, set()), (1, {WHOLE_TABLE})], ids=["delete", "truncate"]
 )
-def test_a_statement_that_wrote_no_file_has_no_key(files: int, keys: set[str]) -> None:
+def test_a_statement_that_wrote_no_file_has_no_partition_key(files: int, keys: set[str]) -> None:
     result = JobResult(
         kind="sql",
         job_key="k",
@@ -141,5 +145,5 @@ def test_a_statement_that_wrote_no_file_has_no_key(files: int, keys: set[str]) -
     assert _keys_of(replace(result, details={"statements": [to_json(statement)]})) == keys
 
 
-def test_another_tables_partitions_are_no_keys() -> None:
+def test_partitions_of_a_different_table_are_not_partition_keys() -> None:
     assert _keys("db.s", "day=1") == set()

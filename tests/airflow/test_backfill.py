@@ -154,7 +154,7 @@ def _day(run: DagRun) -> str:
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["create", "dry_run"])
-def test_a_backfill_without_dates_to_work_on_is_refused(
+def test_a_backfill_of_a_dag_whose_runs_process_no_dates_is_refused(
     dag_id: str, error: type[Exception], more: list[str]
 ) -> None:
     with pytest.raises(error, match=dag_id):
@@ -163,7 +163,7 @@ def test_a_backfill_without_dates_to_work_on_is_refused(
 
 
 @pytest.mark.usefixtures("no_runs")
-def test_the_cron_sibling_of_an_event_scheduled_dag_gets_one_run_for_each_day() -> None:
+def test_a_backfill_of_a_daily_dag_creates_one_run_for_each_day() -> None:
     create(SIBLING)
     assert {run.run_type for run in runs(SIBLING)} == {DagRunType.BACKFILL_JOB}
     assert states() == dict.fromkeys(DAYS, "queued")
@@ -176,7 +176,7 @@ def test_the_cron_sibling_of_an_event_scheduled_dag_gets_one_run_for_each_day() 
 
 
 @pytest.mark.usefixtures("no_runs")
-def test_dates_before_the_dags_start_are_accepted() -> None:
+def test_a_backfill_accepts_dates_before_the_start_date_of_the_dag() -> None:
     dates = ["--from-date", "2025-12-30", "--to-date", "2025-12-31"]
     airflow("backfill", "create", "--dag-id", SIBLING, *dates)
     assert list(states()) == ["2025-12-30", "2025-12-31"]
@@ -218,7 +218,7 @@ def test_the_reprocess_behaviour_decides_which_ended_runs_are_cleared(
 
 @pytest.mark.usefixtures("no_runs")
 @pytest.mark.parametrize("behaviour", ["none", "failed", "completed"])
-def test_no_behaviour_clears_a_run_that_has_not_ended(behaviour: str) -> None:
+def test_no_reprocess_behaviour_clears_a_run_that_has_not_ended(behaviour: str) -> None:
     create(SIBLING)
     end(DagRunState.RUNNING, DagRunState.QUEUED, DagRunState.RUNNING)
     create(SIBLING, "--reprocess-behavior", behaviour)
@@ -228,7 +228,7 @@ def test_no_behaviour_clears_a_run_that_has_not_ended(behaviour: str) -> None:
 
 @pytest.mark.usefixtures("no_runs")
 @pytest.mark.parametrize(("behaviour", "count"), [("none", 3), ("failed", 4), ("completed", 6)])
-def test_with_a_partition_timetable_a_day_that_is_reprocessed_is_a_different_run(
+def test_with_a_partition_timetable_a_reprocessed_day_gets_a_new_run(
     behaviour: str, count: int
 ) -> None:
     create(BY_KEY)
@@ -302,7 +302,7 @@ def started(scheduler: SchedulerJobRunner) -> Callable[[], list[str]]:
     ],
     ids=["one", "backwards", "two", "default"],
 )
-def test_the_scheduler_starts_the_runs_in_order_and_as_many_as_the_backfill_allows(
+def test_the_scheduler_starts_backfill_runs_in_order_up_to_the_backfills_limit(
     started: Callable[[], list[str]], more: list[str], order: list[list[str]]
 ) -> None:
     create(SIBLING, *more)
@@ -310,7 +310,7 @@ def test_the_scheduler_starts_the_runs_in_order_and_as_many_as_the_backfill_allo
     assert started() == []
 
 
-def test_the_backfills_own_limit_replaces_that_of_the_dag(
+def test_max_active_runs_of_the_backfill_overrides_that_of_the_dag(
     started: Callable[[], list[str]],
 ) -> None:
     _set_sibling(max_active_runs=1)
@@ -318,7 +318,9 @@ def test_the_backfills_own_limit_replaces_that_of_the_dag(
     assert started() == list(DAYS)
 
 
-def test_the_runs_of_a_paused_dag_wait(started: Callable[[], list[str]]) -> None:
+def test_backfill_runs_of_a_paused_dag_wait_until_it_is_unpaused(
+    started: Callable[[], list[str]],
+) -> None:
     create(SIBLING)
     _set_sibling(is_paused=True)
     assert started() == []

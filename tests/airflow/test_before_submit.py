@@ -184,7 +184,7 @@ def _merge(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
         ),
     ],
 )
-def test_a_wrong_table_column_or_partition_costs_no_start_of_spark(
+def test_a_wrong_table_column_or_partition_fails_before_spark_starts(
     spark: FakeSpark, task: HiveAcidSparkOperator, error: type[HiveAcidError], says: str
 ) -> None:
     found = _refused(task, spark)
@@ -192,7 +192,7 @@ def test_a_wrong_table_column_or_partition_costs_no_start_of_spark(
     assert says in str(found)
 
 
-def test_a_later_statement_is_checked_when_its_turn_comes(spark: FakeSpark) -> None:
+def test_a_later_statement_is_checked_only_after_the_earlier_ones_ran(spark: FakeSpark) -> None:
     """Here the first statement runs, and the error names the second."""
     sql = "DELETE FROM demo.acid WHERE id = 1;\nDELETE FROM demo.gone WHERE id = 1"
     task = HiveAcidSqlOperator(task_id="task", sql=sql, spark_bin_dir=str(spark.bin_dir))
@@ -202,14 +202,14 @@ def test_a_later_statement_is_checked_when_its_turn_comes(spark: FakeSpark) -> N
     assert len(spark.calls) == 1
 
 
-def test_a_right_job_is_submitted_after_one_connection(
+def test_a_valid_job_is_checked_with_one_metastore_connection_and_submitted(
     spark: FakeSpark, metastore: StubServer
 ) -> None:
     assert run_task(_merge(spark_bin_dir=str(spark.bin_dir)))["status"] == "committed"
     assert len(spark.calls) == metastore.connections == 1
 
 
-def test_the_option_leaves_every_check_to_the_driver(
+def test_with_check_before_submit_off_only_the_driver_checks_the_job(
     spark: FakeSpark, metastore: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
@@ -221,7 +221,7 @@ def test_the_option_leaves_every_check_to_the_driver(
 @pytest.mark.parametrize(
     "given", [{"proxy_user": "etl"}, {"keytab": "/etl.keytab"}, {"env_vars": {"A": "b"}}]
 )
-def test_what_is_hidden_from_the_worker_is_left_to_a_driver_of_another_user(
+def test_objects_not_found_by_the_worker_are_left_to_a_driver_of_a_different_user(
     spark: FakeSpark, given: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     given = {**given, "spark_bin_dir": str(spark.bin_dir)}
@@ -240,7 +240,7 @@ def test_what_is_hidden_from_the_worker_is_left_to_a_driver_of_another_user(
 @pytest.mark.parametrize(
     "target", [replace(YARN, deploy_mode="cluster"), replace(YARN, has_login=True)]
 )
-def test_a_driver_in_a_cluster_or_with_the_connections_login_may_be_another_user(
+def test_a_driver_in_a_cluster_or_with_its_own_login_may_run_as_a_different_user(
     target: SparkTarget,
 ) -> None:
     given = SparkArguments(conn_id="spark")
@@ -249,7 +249,7 @@ def test_a_driver_in_a_cluster_or_with_the_connections_login_may_be_another_user
     assert not replace(one, target=YARN).may_change_user
 
 
-def test_a_program_needs_no_metastore_before_its_driver_starts(
+def test_a_program_is_submitted_even_if_the_worker_cannot_reach_the_metastore(
     spark: FakeSpark, metastore: StubServer, tmp_path: Path
 ) -> None:
     """None of its tables is checked, and its driver may reach the metastore from a cluster."""
@@ -266,7 +266,7 @@ def test_a_program_needs_no_metastore_before_its_driver_starts(
     assert len(spark.calls) == 1
 
 
-def test_a_dead_metastore_is_named_with_its_connection_and_may_be_retried(
+def test_an_unreachable_metastore_raises_a_retryable_error_that_names_the_connection(
     spark: FakeSpark, metastore: StubServer
 ) -> None:
     uri, task = metastore.uri, _merge()
@@ -286,7 +286,7 @@ _PASSWORD: Final = {
 }
 
 
-def test_a_login_that_fails_here_fails_the_task_unless_the_driver_may_log_in(
+def test_a_failed_login_on_the_worker_fails_the_task_unless_the_driver_may_log_in(
     spark: FakeSpark, metastore: StubServer, connections: Connections
 ) -> None:
     connections.add(
@@ -304,7 +304,7 @@ def test_a_login_that_fails_here_fails_the_task_unless_the_driver_may_log_in(
     assert len(spark.calls) == 1
 
 
-def test_a_call_that_the_metastore_refuses_is_left_to_the_driver(
+def test_a_check_that_the_metastore_refuses_is_left_to_the_driver(
     spark: FakeSpark, connections: Connections
 ) -> None:
     def refuse(_: object) -> None:
@@ -316,7 +316,9 @@ def test_a_call_that_the_metastore_refuses_is_left_to_the_driver(
     assert len(spark.calls) == 1
 
 
-def test_a_retry_with_a_noted_driver_asks_nothing(spark: FakeSpark, metastore: StubServer) -> None:
+def test_a_retry_with_a_driver_of_an_earlier_try_skips_the_checks(
+    spark: FakeSpark, metastore: StubServer
+) -> None:
     """That driver may have committed before the table was dropped."""
     store = StateStore({ATTEMPT_KEY: "1-0123456789ab"})
     context = context_of(try_number=2, task_state_store=store)
@@ -324,7 +326,7 @@ def test_a_retry_with_a_noted_driver_asks_nothing(spark: FakeSpark, metastore: S
     assert metastore.connections == 0
 
 
-def test_without_java_the_task_ends_with_a_sentence(
+def test_a_missing_java_raises_an_error_before_spark_submit_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, mark = tmp_path / "bin" / "spark-submit", tmp_path / "was-run"
@@ -338,7 +340,9 @@ def test_without_java_the_task_ends_with_a_sentence(
     assert not mark.exists()
 
 
-def test_variables_of_a_pod_say_nothing_about_java_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_of_a_driver_pod_is_not_used_for_spark_submit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("JAVA_HOME", "/here")
     given = SparkArguments(conn_id="spark", env_vars={"JAVA_HOME": "/in/the/pod"})
     found = {}
@@ -348,7 +352,7 @@ def test_variables_of_a_pod_say_nothing_about_java_here(monkeypatch: pytest.Monk
     assert found == {YARN.master: "/in/the/pod", KUBERNETES.master: "/here"}
 
 
-def test_the_operators_own_binary_is_the_one_that_needs_java(
+def test_java_is_checked_for_the_spark_binary_of_the_operator(
     spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = spark.bin_dir / "spark3-submit"
@@ -360,7 +364,7 @@ def test_the_operators_own_binary_is_the_one_that_needs_java(
     assert str(error).startswith(f"{script} cannot run java")
 
 
-def test_a_driver_that_was_killed_is_not_said_to_lack_the_java_beside_spark_submit(
+def test_a_failed_driver_is_not_reported_as_missing_java_beside_spark_submit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its programs are in a directory that is on PATH only while `spark-submit` runs."""
@@ -379,14 +383,14 @@ def test_a_driver_that_was_killed_is_not_said_to_lack_the_java_beside_spark_subm
             run_task(task)
 
 
-def test_a_spark_submit_that_is_not_executable_is_named(tmp_path: Path) -> None:
+def test_a_spark_submit_that_is_not_executable_is_reported(tmp_path: Path) -> None:
     (tmp_path / "spark-submit").write_text("#!/bin/sh\n")
     task = _merge(spark_bin_dir=str(tmp_path), env_vars={"PATH": str(tmp_path)})
     with pytest.raises(ConfigurationError, match=r"it is not executable\. Set spark_bin_dir"):
         run_task(task)
 
 
-def test_a_missing_connection_is_one_sentence_without_its_cause(spark: FakeSpark) -> None:
+def test_a_missing_connection_is_reported_without_a_chained_exception(spark: FakeSpark) -> None:
     error = _refused(_merge(hive_acid_conn_id="nowhere"), spark)
     assert str(error).startswith("there is no connection 'nowhere'")
     assert error.__suppress_context__

@@ -20,7 +20,7 @@ for bundle in DagBundlesManager().get_all_dag_bundles():
 """
 
 
-def test_one_setting_loads_the_examples_beside_the_users_own_folder(tmp_path: Path) -> None:
+def test_one_setting_loads_the_example_dags_beside_the_users_dags_folder(tmp_path: Path) -> None:
     (setting,) = re.findall(rf"{VARIABLE}='([^']+)'", PAGE.read_text())
     assert [bundle["name"] for bundle in json.loads(setting)] == [
         "dags-folder",

@@ -72,14 +72,16 @@ def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]
     return command
 
 
-def test_the_group_is_in_the_providers_metadata_and_has_every_command() -> None:
+def test_the_command_group_is_in_the_provider_metadata_and_has_every_command() -> None:
     assert get_provider_info()["cli"] == ["airflow_hiveacid.cli.airflow_group.get_commands"]
     assert group().name == "hiveacid"
     assert [action.name for action in actions()] == [command.name for command in COMMANDS]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_a_command_has_the_programs_arguments_and_a_connection(command: Command) -> None:
+def test_each_airflow_command_has_the_hiveacid_arguments_and_conn_id_if_it_needs_one(
+    command: Command,
+) -> None:
     (action,) = [one for one in actions() if one.name == command.name]
     own = {name for argument in action.args for name in argument.flags}
     given = {name for argument in command.arguments for name in argument.names}
@@ -87,7 +89,7 @@ def test_a_command_has_the_programs_arguments_and_a_connection(command: Command)
     assert given <= own
 
 
-def test_the_default_connection_names_the_metastore(
+def test_a_command_calls_the_metastore_of_the_default_or_the_given_connection(
     run: Callable[..., tuple[int, str, str]],
     asked: list[tuple[str, ...]],
     connections: Connections,
@@ -109,7 +111,7 @@ def test_the_default_connection_names_the_metastore(
         (["keep", "default.t"], 2, "give one of --readable-for, --off"),
     ],
 )
-def test_an_error_is_one_line_and_has_the_programs_status(
+def test_an_error_is_one_line_and_sets_the_exit_status(
     run: Callable[..., tuple[int, str, str]],
     connections: Connections,
     argv: list[str],
@@ -123,7 +125,7 @@ def test_an_error_is_one_line_and_has_the_programs_status(
     assert said in line
 
 
-def test_what_loggers_print_does_not_mix_with_the_records(
+def test_log_lines_are_written_to_standard_error_and_not_to_the_output(
     run: Callable[..., tuple[int, str, str]],
     connections: Connections,
     monkeypatch: pytest.MonkeyPatch,
@@ -139,7 +141,7 @@ def test_what_loggers_print_does_not_mix_with_the_records(
     assert "a line of a logger" in err
 
 
-def test_the_module_imports_only_airflows_commands() -> None:
+def test_the_command_group_imports_no_module_that_airflow_has_not_loaded() -> None:
     code = (
         "import sys, airflow.cli.cli_config; before = set(sys.modules);"
         "from airflow_hiveacid.cli.airflow_group import get_commands; get_commands();"

@@ -88,7 +88,7 @@ def _lines(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger=CompactionDueTrigger.__module__)
 
 
-def test_a_trigger_is_made_again_from_what_airflow_stores() -> None:
+def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
     path, arguments = _trigger("db.t", delta_ratio=0.2).serialize()
     again = import_string(path)(**arguments)
     assert again.serialize() == (path, arguments)
@@ -96,7 +96,7 @@ def test_a_trigger_is_made_again_from_what_airflow_stores() -> None:
     assert (arguments["delta_count"], arguments["delta_ratio"]) == (2, 0.2)
 
 
-def test_the_threshold_sends_one_event_until_the_table_is_compacted_and_due_again(
+def test_a_due_table_gets_one_event_until_it_is_compacted_and_due_again(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = warehouse.table("t")
@@ -133,7 +133,9 @@ def test_the_threshold_sends_one_event_until_the_table_is_compacted_and_due_agai
     asyncio.run(follow())
 
 
-def test_an_event_repeats_if_the_table_stays_above_the_threshold(warehouse: Warehouse) -> None:
+def test_a_table_that_is_still_due_gets_a_second_event_after_the_refire_interval(
+    warehouse: Warehouse,
+) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     warehouse.delta(table, 1)
@@ -168,7 +170,7 @@ def test_the_next_write_after_a_failed_compaction_sends_an_event(
     asyncio.run(follow())
 
 
-def test_tables_of_a_database_share_a_poll_and_a_hot_partition_is_named(
+def test_tables_of_a_database_share_a_poll_and_each_event_names_its_due_partitions(
     warehouse: Warehouse,
 ) -> None:
     cold, hot = warehouse.table("cold"), warehouse.table("hot", partitioned=True)
@@ -192,7 +194,7 @@ def test_tables_of_a_database_share_a_poll_and_a_hot_partition_is_named(
     asyncio.run(follow())
 
 
-def test_polling_goes_on_after_failures(
+def test_polling_continues_after_a_failed_poll(
     warehouse: Warehouse, connections: Connections, caplog: pytest.LogCaptureFixture
 ) -> None:
     connections.remove("hive_acid_default")
@@ -210,7 +212,7 @@ def test_polling_goes_on_after_failures(
     asyncio.run(follow())
 
 
-def test_a_table_that_is_created_later_is_watched(
+def test_a_table_that_is_created_after_the_trigger_started_is_watched(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def follow() -> None:

@@ -143,7 +143,7 @@ def _after(watched: _Watched, *actions: Callable[[], Any]) -> Callable[[], Poll]
     return poll
 
 
-def test_a_table_that_stays_due_gets_one_event(watched: _Watched) -> None:
+def test_a_table_gets_only_one_event_while_it_is_due(watched: _Watched) -> None:
     watched.write(2)
     again = _after(watched, watched.write)
     assert _fired(_trigger(), watched.poll, watched.poll, again) == [1]
@@ -170,7 +170,7 @@ def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
         assert importers[f"airflow_hiveacid.hooks.{module}"] == {"hiveacid-look"}
 
 
-def test_a_table_that_is_due_again_when_its_compaction_ends_gets_the_next_event(
+def test_a_table_that_is_due_again_when_its_compaction_ends_gets_a_second_event(
     watched: _Watched,
 ) -> None:
     watched.write(2)
@@ -180,7 +180,7 @@ def test_a_table_that_is_due_again_when_its_compaction_ends_gets_the_next_event(
     assert _fired(_trigger(), watched.poll, begun, ended, again) == [1, 3]
 
 
-def test_a_table_that_is_created_again_gets_an_event_of_its_own(watched: _Watched) -> None:
+def test_a_recreated_table_gets_a_new_event(watched: _Watched) -> None:
     store = AssetStore()
     watched.write(3)
     new = _after(watched, watched.create_again, lambda: watched.write(2))
@@ -189,7 +189,7 @@ def test_a_table_that_is_created_again_gets_an_event_of_its_own(watched: _Watche
     assert _fired(_trigger(store), new) == [1]
 
 
-def test_a_denied_compaction_queue_costs_only_the_event_after_a_compaction(
+def test_events_are_sent_with_one_warning_if_the_compaction_queue_cannot_be_read(
     watched: _Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def deny(*_: object) -> None:
@@ -204,7 +204,7 @@ def test_a_denied_compaction_queue_costs_only_the_event_after_a_compaction(
     assert told[0].startswith("demo.t: cannot read the compaction queue")
 
 
-def test_the_compaction_queue_is_read_only_after_a_write(
+def test_the_compaction_queue_is_not_read_again_before_the_next_write(
     watched: _Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
@@ -220,7 +220,7 @@ def test_the_compaction_queue_is_read_only_after_a_write(
     assert _fired(trigger, _after(watched, watched.write)) == [1]
 
 
-def test_a_queue_that_cannot_be_read_for_a_moment_costs_no_second_event(
+def test_a_temporary_failure_to_read_the_queue_causes_no_second_event(
     watched: _Watched,
 ) -> None:
     watched.fail_compaction()
@@ -231,7 +231,7 @@ def test_a_queue_that_cannot_be_read_for_a_moment_costs_no_second_event(
     assert _fired(_trigger(), watched.poll, again, again) == [1]
 
 
-def test_the_end_of_an_older_compaction_sends_an_event(
+def test_an_older_compaction_that_ends_after_a_newer_one_sends_an_event(
     watched: _Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.write(2)
@@ -251,7 +251,7 @@ def test_the_end_of_an_older_compaction_sends_an_event(
     assert _fired(_trigger(store), still, ended, watched.poll, still) == [2]
 
 
-def test_the_end_of_a_long_write_counts_as_a_write(watched: _Watched) -> None:
+def test_the_commit_of_a_long_transaction_counts_as_a_write(watched: _Watched) -> None:
     watched.write(2)
     txn_id = watched.begin_write()
     watched.write(2)  # not counted, because a lower write is open
@@ -260,7 +260,9 @@ def test_the_end_of_a_long_write_counts_as_a_write(watched: _Watched) -> None:
     assert _fired(_trigger(), watched.poll, failed, committed, watched.poll) == [1, 3]
 
 
-def test_the_event_has_the_newest_write_id_even_if_the_write_is_open(watched: _Watched) -> None:
+def test_the_event_has_the_newest_write_id_even_if_its_transaction_is_open(
+    watched: _Watched,
+) -> None:
     watched.write(2)
     watched.begin_write()
 
@@ -275,7 +277,7 @@ def test_the_event_has_the_newest_write_id_even_if_the_write_is_open(watched: _W
     assert asyncio.run(first_event())["write_id"] == 3
 
 
-def test_a_store_that_fails_once_loses_no_event(watched: _Watched) -> None:
+def test_no_event_is_lost_if_the_asset_store_fails_once(watched: _Watched) -> None:
     class Store(AssetStore):
         failures = 1
 
@@ -294,7 +296,9 @@ def test_a_store_that_fails_once_loses_no_event(watched: _Watched) -> None:
     assert _fired(_trigger(store), again, watched.poll) == [1]
 
 
-def test_the_store_is_read_once_and_changed_only_with_the_last_event(watched: _Watched) -> None:
+def test_the_asset_store_is_read_once_and_written_only_when_the_stored_event_changes(
+    watched: _Watched,
+) -> None:
     calls: list[str] = []
 
     class Store(AssetStore):
@@ -316,7 +320,7 @@ def test_the_store_is_read_once_and_changed_only_with_the_last_event(watched: _W
     assert calls == ["get", "set", "delete"]
 
 
-def test_a_dropped_table_is_measured_again_after_the_same_number_of_writes(
+def test_a_recreated_table_is_measured_even_if_it_has_the_write_ids_of_the_dropped_one(
     watched: _Watched,
 ) -> None:
     watched.write(2)
@@ -326,7 +330,7 @@ def test_a_dropped_table_is_measured_again_after_the_same_number_of_writes(
     assert _fired(_trigger(), watched.poll, missing, again) == [3]
 
 
-def test_a_healthy_table_is_measured_again_after_the_time_of_a_repeated_event(
+def test_a_table_that_was_not_due_is_measured_again_after_the_refire_interval(
     watched: _Watched,
 ) -> None:
     def poll_after(s: float) -> Callable[[], Poll]:
@@ -339,7 +343,7 @@ def test_a_healthy_table_is_measured_again_after_the_time_of_a_repeated_event(
     assert _fired(_trigger(), *polls) == [4]
 
 
-def test_a_poll_that_began_before_the_last_look_ended_is_dropped(watched: _Watched) -> None:
+def test_a_poll_that_began_before_the_last_measurement_ended_is_ignored(watched: _Watched) -> None:
     watched.write()
     began_s = time.monotonic()
 
@@ -350,7 +354,9 @@ def test_a_poll_that_began_before_the_last_look_ended_is_dropped(watched: _Watch
     assert _fired(_trigger(), watched.poll, stale, watched.poll) == [3]
 
 
-def test_automatic_compaction_that_is_on_again_needs_no_write(watched: _Watched) -> None:
+def test_switching_automatic_compaction_on_again_sends_an_event_without_a_write(
+    watched: _Watched,
+) -> None:
     def switch(value: str | None) -> None:
         watched.client.set_table_parameters(_REF, {NO_AUTO_COMPACTION: value})
 
@@ -361,14 +367,14 @@ def test_automatic_compaction_that_is_on_again_needs_no_write(watched: _Watched)
 
 
 @pytest.mark.parametrize("note", [{"write_id": 2, "at_s": 1.0, "from_a_later_release": 0}, "?"])
-def test_an_unreadable_note_counts_as_no_event(watched: _Watched, note: object) -> None:
+def test_an_unreadable_stored_event_is_treated_as_no_event(watched: _Watched, note: object) -> None:
     store = AssetStore(firing=note)
     watched.write(2)
     assert _fired(_trigger(store), watched.poll, watched.poll) == [1]
     assert _fired(_trigger(store), watched.poll) == []
 
 
-def test_the_newest_of_several_ended_entries_counts(watched: _Watched) -> None:
+def test_the_queue_state_is_that_of_the_newest_ended_compaction(watched: _Watched) -> None:
     assert queue_state(_ENDPOINT, "demo.t") == (0, False)
     watched.fail_compaction()
     first, _ = queue_state(_ENDPOINT, "demo.t")
@@ -387,7 +393,7 @@ def test_the_newest_of_several_ended_entries_counts(watched: _Watched) -> None:
         {"compaction_type": CompactionType.ABORT_TXN_CLEANUP},
     ],
 )
-def test_an_entry_that_is_no_ended_compaction_sends_no_event(
+def test_a_refused_compaction_or_a_cleanup_of_aborted_transactions_sends_no_event(
     watched: _Watched, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
     watched.write(2)
@@ -400,7 +406,7 @@ def test_an_entry_that_is_no_ended_compaction_sends_no_event(
     assert _fired(_trigger(), watched.poll, again) == [1]
 
 
-def test_a_compaction_in_an_unknown_state_has_not_ended(
+def test_a_compaction_in_an_unknown_state_is_treated_as_not_ended(
     watched: _Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.write(2)
@@ -490,7 +496,7 @@ def _trigger_of(table: str, **changes: Any) -> CompactionDueTrigger:  # noqa: AN
     return CompactionDueTrigger(**{**_trigger().serialize()[1], "table": table, **changes})
 
 
-def test_the_shared_poll_survives_every_error_and_waits_longer_after_it(
+def test_the_shared_poll_continues_after_every_error_and_backs_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     errors = [ValueError("?"), MetastoreCallError(method="m", reason="?"), *[OSError("?")] * 6]
@@ -507,7 +513,7 @@ def test_the_shared_poll_survives_every_error_and_waits_longer_after_it(
     assert shared.slept_s == [60.0, *doubled, 60.0, 120.0]
 
 
-def test_a_shared_poll_asks_for_the_tables_of_all_triggers_that_are_still_watching(
+def test_a_shared_poll_requests_the_tables_of_all_running_triggers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shared = _SharedPoll(monkeypatch, *range(5))
@@ -529,7 +535,9 @@ def test_a_shared_poll_asks_for_the_tables_of_all_triggers_that_are_still_watchi
     assert shared.asked == [("hms", tables) for tables in (both, both, only_other, only_first)]
 
 
-def test_a_shared_poll_without_triggers_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_poll_without_triggers_does_not_call_the_metastore(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shared = _SharedPoll(monkeypatch, "one")
     trigger = _trigger()
 

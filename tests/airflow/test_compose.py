@@ -48,7 +48,9 @@ def run(
     )
 
 
-def test_it_comes_up_with_a_log_in(services: dict[str, Any], tmp_path: Path) -> None:
+def test_the_prepare_service_creates_the_database_and_a_private_password_file(
+    services: dict[str, Any], tmp_path: Path
+) -> None:
     passwords = tmp_path / "passwords.json"
     done = run(
         services["airflow-prepare"],
@@ -66,7 +68,7 @@ def test_it_comes_up_with_a_log_in(services: dict[str, Any], tmp_path: Path) -> 
     assert (tmp_path / "airflow.db").exists()
 
 
-def test_it_comes_up_with_the_table_and_the_batches_of_the_flights_dags(
+def test_the_tables_service_creates_the_table_and_the_batches_of_the_flights_dags(
     services: dict[str, Any], hive_metastore: LocalMetastore, tmp_path: Path
 ) -> None:
     replaced = {
@@ -88,7 +90,9 @@ def test_it_comes_up_with_the_table_and_the_batches_of_the_flights_dags(
         client.drop_table(FLIGHTS)
 
 
-def test_the_dags_find_the_batches_where_they_are_put(services: dict[str, Any]) -> None:
+def test_the_flights_dags_read_the_folder_that_the_tables_service_fills(
+    services: dict[str, Any],
+) -> None:
     command = services["tables"]["command"]
     folder = command[command.index("--changes") + 1]
     for name in ("airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"):
@@ -97,7 +101,7 @@ def test_the_dags_find_the_batches_where_they_are_put(services: dict[str, Any]) 
         assert any(mount.startswith("warehouse:") for mount in services[name]["volumes"])
 
 
-def test_only_the_service_that_writes_the_log_in_sees_the_password(
+def test_only_the_prepare_service_gets_the_admin_password(
     services: dict[str, Any],
 ) -> None:
     seen = {

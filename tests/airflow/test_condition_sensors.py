@@ -186,7 +186,7 @@ def reached(measure: str, measured: float, limit: float, partition: str = "") ->
     return {"table": "demo.t", "reached": [entry], "reached_omitted": 0}
 
 
-def test_delta_count_and_ratio_are_reached_as_by_the_sensors_for_compaction(
+def test_the_health_sensor_is_done_at_the_limit_of_delta_count_or_delta_ratio(
     server: Server,
 ) -> None:
     table = server.table()
@@ -199,7 +199,7 @@ def test_delta_count_and_ratio_are_reached_as_by_the_sensors_for_compaction(
     assert health(delta_ratio=0.1) == reached("delta_ratio", 0.1, 0.1)
 
 
-def test_obsolete_directories_are_counted_until_they_are_cleaned(server: Server) -> None:
+def test_directories_that_a_base_replaced_are_counted_as_obsolete(server: Server) -> None:
     table = server.table()
     for _ in range(2):
         server.warehouse.delta(table, 1)
@@ -241,7 +241,9 @@ def test_deleted_rows_are_counted_from_the_footers_of_delete_deltas(server: Serv
 
 
 @pytest.mark.promise("A3")
-def test_the_oldest_transaction_is_one_that_cleaning_waits_for(server: Server) -> None:
+def test_the_age_of_the_oldest_transaction_with_a_lock_on_the_table_is_measured(
+    server: Server,
+) -> None:
     server.table()
     query = "etl_20261123020304_0f0e0d0c-0b0a-0908-0706-050403020100"  # as Hive calls one
     other = LockComponent(
@@ -257,7 +259,7 @@ def test_the_oldest_transaction_is_one_that_cleaning_waits_for(server: Server) -
     assert 3600 <= found["measured"] < 10**6
 
 
-def test_one_limit_of_several_ends_the_wait_and_the_most_exceeded_comes_first(
+def test_one_reached_limit_ends_the_wait_and_the_most_exceeded_limit_comes_first(
     server: Server,
 ) -> None:
     table = server.table(partitioned=True)
@@ -298,7 +300,7 @@ def test_many_reached_limits_fit_into_an_xcom() -> None:
         ({"deleted_rows": "{{ 5 }}", "oldest_transaction_s": 0}, "oldest_transaction_s must be"),
     ],
 )
-def test_a_limit_that_cannot_mean_anything_is_refused_while_the_dag_is_parsed(
+def test_a_missing_or_invalid_limit_is_refused_while_the_dag_is_parsed(
     arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"task 's'.*{message}"):
@@ -316,7 +318,7 @@ def ended(*entries: tuple[str, int | None, str]) -> dict[str, Any]:
     return {"table": "demo.t", "compactions": found, "compactions_omitted": 0}
 
 
-def test_a_compaction_that_waits_or_is_at_work_is_waited_for(server: Server) -> None:
+def test_the_compaction_sensor_waits_for_a_queued_or_working_compaction(server: Server) -> None:
     server.table()
     assert compactions() == ended()
     server.client.request_compaction(REF, None, CompactionType.MAJOR)
@@ -328,7 +330,7 @@ def test_a_compaction_that_waits_or_is_at_work_is_waited_for(server: Server) -> 
     assert compactions() == ended(("", 1, "ready for cleaning"))
 
 
-def test_only_compactions_of_the_partition_are_waited_for(server: Server) -> None:
+def test_the_compaction_sensor_waits_only_for_compactions_of_its_partition(server: Server) -> None:
     server.table(partitioned=True)
     server.client.mark_compacted(server.claim(MONTH_1))
     server.client.request_compaction(REF, MONTH_2, CompactionType.MAJOR)
@@ -352,7 +354,7 @@ def test_a_failed_compaction_fails_the_task_with_the_message_of_its_entry(server
     assert compactions("month=1") == ended(("month=1", 3, "ready for cleaning"))
 
 
-def test_a_failed_compaction_is_reported_when_no_other_is_at_work(server: Server) -> None:
+def test_a_failed_compaction_is_reported_after_the_other_compactions_end(server: Server) -> None:
     server.table(partitioned=True)
     server.fail(MONTH_1)
     claim = server.claim(MONTH_2)
@@ -362,7 +364,9 @@ def test_a_failed_compaction_is_reported_when_no_other_is_at_work(server: Server
         compactions()
 
 
-def test_a_refused_compaction_has_failed_only_if_this_provider_refused_it(server: Server) -> None:
+def test_a_refused_compaction_fails_the_task_only_if_this_provider_refused_it(
+    server: Server,
+) -> None:
     server.table()
     server.client.mark_refused(replace(server.claim(), error_message="nothing to compact"))
     assert compactions() == ended(("", 1, "refused"))
@@ -374,13 +378,13 @@ def test_a_refused_compaction_has_failed_only_if_this_provider_refused_it(server
         compactions()
 
 
-def test_the_clean_up_of_aborted_transactions_is_no_compaction(server: Server) -> None:
+def test_the_compaction_sensor_ignores_the_cleanup_of_aborted_transactions(server: Server) -> None:
     server.table()
     server.client.request_compaction(REF, None, CompactionType.ABORT_TXN_CLEANUP)
     assert compactions() == ended()
 
 
-def test_entries_without_an_id_are_ordered_by_their_end(server_3: Server) -> None:
+def test_queue_entries_without_an_id_are_ordered_by_their_end_time(server_3: Server) -> None:
     server_3.table()
     server_3.client.request_compaction(REF, None, CompactionType.MAJOR)
     entry = replace(server_3.server.queue[1], entry_id=None)
@@ -394,7 +398,7 @@ def test_entries_without_an_id_are_ordered_by_their_end(server_3: Server) -> Non
 
 
 @pytest.mark.parametrize("generation", ["server", "server_3"])
-def test_a_compaction_in_an_unknown_state_is_waited_for_until_a_newer_one_ends(
+def test_the_sensor_waits_for_a_compaction_in_an_unknown_state_until_a_newer_one_ends(
     request: pytest.FixtureRequest, generation: str
 ) -> None:
     server: Server = request.getfixturevalue(generation)
@@ -414,7 +418,9 @@ def test_a_compaction_in_an_unknown_state_is_waited_for_until_a_newer_one_ends(
     assert compactions() == ended(("", newest.entry_id, "succeeded"))
 
 
-def test_the_queue_of_a_missing_or_flat_table_is_not_waited_for(server: Server) -> None:
+def test_the_compaction_sensor_raises_for_a_missing_table_or_partition_or_a_flat_table(
+    server: Server,
+) -> None:
     with pytest.raises(TableNotFoundError):
         compactions()
     server.table(partitioned=True)
@@ -462,7 +468,9 @@ def test_a_lock_is_free_if_no_held_lock_conflicts(
     assert is_free("exclusive")
 
 
-def test_hive_3_has_its_own_conflicts_and_no_exclusive_write(server_3: Server) -> None:
+def test_on_hive_3_shared_writes_conflict_and_exclusive_write_locks_are_refused(
+    server_3: Server,
+) -> None:
     server_3.table(partitioned=True)
     with pytest.raises(MetastoreVersionError, match="EXCL_WRITE"):
         is_free("excl_write")
@@ -472,7 +480,7 @@ def test_hive_3_has_its_own_conflicts_and_no_exclusive_write(server_3: Server) -
     assert is_free("shared_read", "month=A")
 
 
-def test_locks_of_other_partitions_are_not_in_the_way(server: Server) -> None:
+def test_a_partition_lock_is_not_blocked_by_locks_on_other_partitions(server: Server) -> None:
     server.table(partitioned=True)
     server.lock(LockType.EXCLUSIVE, MONTH_1)
     assert not is_free("exclusive")
@@ -482,7 +490,9 @@ def test_locks_of_other_partitions_are_not_in_the_way(server: Server) -> None:
     assert not is_free("exclusive", "month=2")
 
 
-def test_a_lock_is_of_a_partition_with_the_columns_of_the_table(server: Server) -> None:
+def test_the_lock_sensor_accepts_a_missing_partition_but_not_wrong_partition_columns(
+    server: Server,
+) -> None:
     server.table(partitioned=True)
     server.lock(LockType.EXCLUSIVE, MONTH_1)
     assert is_free("exclusive", "month=7")  # the next task may create it
@@ -492,7 +502,7 @@ def test_a_lock_is_of_a_partition_with_the_columns_of_the_table(server: Server) 
 
 
 @pytest.mark.parametrize("generation", ["server", "server_3"])
-def test_a_lock_counts_for_every_spelling_of_its_partition(
+def test_a_lock_blocks_every_spelling_of_its_partition(
     request: pytest.FixtureRequest, generation: str
 ) -> None:
     server: Server = request.getfixturevalue(generation)
@@ -510,7 +520,7 @@ def test_a_lock_counts_for_every_spelling_of_its_partition(
     assert is_free("shared_read", "month=y")  # both are NULL to Hive, but are two partitions
 
 
-def test_a_lock_on_a_partition_of_an_earlier_table_is_not_in_the_way(
+def test_a_lock_on_a_partition_with_other_partition_columns_does_not_block(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.table(partitioned=True)
@@ -522,7 +532,7 @@ def test_a_lock_on_a_partition_of_an_earlier_table_is_not_in_the_way(
         assert is_free("exclusive", "month=1")
 
 
-def test_a_lock_on_the_database_is_in_the_way(
+def test_a_lock_on_the_database_blocks_a_lock_on_the_table(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.table()
@@ -532,7 +542,7 @@ def test_a_lock_on_the_database_is_in_the_way(
     assert not is_free("shared_read")
 
 
-def test_the_log_names_the_transaction_user_job_and_age_but_no_host(
+def test_the_log_names_the_transaction_user_job_and_age_of_a_blocking_lock_but_no_host(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.table()
@@ -549,7 +559,7 @@ def test_the_log_names_the_transaction_user_job_and_age_but_no_host(
     )
 
 
-def test_an_unknown_lock_is_refused_while_the_dag_is_parsed() -> None:
+def test_an_unknown_lock_type_is_refused_while_the_dag_is_parsed() -> None:
     with pytest.raises(ConfigurationError, match="task 's', argument lock: lock must be one of"):
         HiveAcidLockFreeSensor(task_id="s", table="demo.t", lock="shared")
 
@@ -572,7 +582,7 @@ def unblock(server: Server, table: TableInfo, txn_id: TxnId) -> None:
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
-def test_a_deferred_sensor_answers_as_one_that_pokes(
+def test_a_deferred_sensor_returns_the_same_result_as_a_poking_sensor(
     server: Server, sensor: type[HiveAcidWatchSensor]
 ) -> None:
     table = server.table()
@@ -655,7 +665,7 @@ def payload_of(trigger: WatchTrigger) -> dict[str, Any]:
     return asyncio.run(asyncio.wait_for(first(), 120))
 
 
-def test_a_long_event_counts_the_compactions_that_it_leaves_out(server: Server) -> None:
+def test_a_shortened_event_counts_the_omitted_compactions(server: Server) -> None:
     server.table()
     server.client.request_compaction(REF, None, CompactionType.MAJOR)
     entry = replace(server.server.queue[1], state=CompactionState.SUCCEEDED)
@@ -671,7 +681,7 @@ def test_a_long_event_counts_the_compactions_that_it_leaves_out(server: Server) 
     assert len(answer["compactions"]) + answer["compactions_omitted"] == 1000
 
 
-def test_a_long_event_counts_the_limits_that_it_leaves_out(
+def test_a_shortened_event_counts_the_omitted_limits(
     server: Server,  # noqa: ARG001 - sets the connection
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -709,7 +719,7 @@ def test_a_metastore_that_is_down_for_one_poll_does_not_end_the_wait(
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
-def test_a_time_out_with_soft_fail_skips_the_task(
+def test_a_timeout_with_soft_fail_skips_the_task(
     server: Server, sensor: type[HiveAcidWatchSensor]
 ) -> None:
     server.table()
@@ -757,7 +767,7 @@ def test_a_missing_table_fails_the_task_at_once(
         run_task(sensor(task_id="s", table="demo.t", **SENSORS[sensor]))
 
 
-def test_the_sensors_survive_serialisation() -> None:
+def test_the_sensors_can_be_serialised_and_read_back() -> None:
     with DAG("d", schedule=None) as dag:
         for sensor, arguments in SENSORS.items():
             sensor(task_id=sensor.__name__, table="demo.t", **arguments)
@@ -765,7 +775,7 @@ def test_the_sensors_survive_serialisation() -> None:
     assert {task.task_id for task in read_back.tasks} == {one.__name__ for one in SENSORS}
 
 
-def test_the_page_of_results_has_the_fields_of_the_sensors(server: Server) -> None:
+def test_the_results_page_documents_every_field_of_the_sensors(server: Server) -> None:
     server.table()
     server.client.mark_compacted(server.claim())
     queue = compactions()

@@ -36,7 +36,7 @@ def test_host_and_port_name_the_server() -> None:
     assert _parse("hms", 9090).endpoint.uris == ("thrift://hms:9090",)
 
 
-def test_the_port_is_hives_own_unless_given() -> None:
+def test_the_default_port_is_9083() -> None:
     assert _parse("hms").endpoint.uris == ("thrift://hms:9083",)
 
 
@@ -45,19 +45,19 @@ def test_several_hosts_keep_their_order_and_their_own_ports() -> None:
     assert endpoint.uris == ("thrift://b:9084", "thrift://a:9085", "thrift://c:9084")
 
 
-def test_uris_win_over_the_host() -> None:
+def test_uris_take_precedence_over_the_host() -> None:
     assert _parse("hms", uris="thrift://x:1,thrift://y:2").endpoint.uris == (
         "thrift://x:1",
         "thrift://y:2",
     )
 
 
-def test_an_address_of_version_six_keeps_its_brackets() -> None:
+def test_an_ipv6_address_keeps_its_brackets() -> None:
     assert _parse("[::1]:9090").endpoint.uris == ("thrift://[::1]:9090",)
 
 
 @pytest.mark.parametrize("host", ["[::1", "thrift://a\u2100.com", "hms:port"])
-def test_what_is_no_address_is_an_error_of_its_field(host: str) -> None:
+def test_an_invalid_address_raises_an_error_that_names_the_host_field(host: str) -> None:
     with pytest.raises(ConfigurationError, match=r"'hms_prod', field 'host'.*(address|port)"):
         _parse(host)
 
@@ -65,20 +65,20 @@ def test_what_is_no_address_is_an_error_of_its_field(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["u:hunter2@hms", "u:hunter2@[::1", "u:hunter2@a\u2100", "h?hunter2"]
 )
-def test_an_address_with_a_secret_is_not_shown(host: str) -> None:
+def test_an_error_does_not_show_an_address_that_contains_a_secret(host: str) -> None:
     with pytest.raises(ConfigurationError, match="has an address with a user, a query") as caught:
         _parse(host)
     assert "hunter2" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
 
 
 @pytest.mark.parametrize("secret", [4711, {"password": 4711}, [4711]])
-def test_a_secret_in_the_wrong_place_is_not_shown(secret: object) -> None:
+def test_an_error_does_not_show_a_secret_given_in_place_of_its_source(secret: object) -> None:
     with pytest.raises(ConfigurationError, match="expected text") as caught:
         _parse(authentication="token", secret_from=secret)
     assert "4711" not in str(caught.value)
 
 
-def test_a_field_of_spaces_is_blank() -> None:
+def test_a_field_of_spaces_is_treated_as_blank() -> None:
     endpoint = _parse(
         transport="tls", ca_certificate=" ", client_certificate=" ", client_key=" "
     ).endpoint
@@ -86,7 +86,7 @@ def test_a_field_of_spaces_is_blank() -> None:
     assert (endpoint.client_certificate, endpoint.client_key) == (None, None)
 
 
-def test_every_field_of_the_form_arrives() -> None:
+def test_every_field_of_the_connection_form_is_read() -> None:
     settings = parse_settings(
         ConnectionFields(
             conn_id="c",
@@ -127,11 +127,11 @@ def test_every_field_of_the_form_arrives() -> None:
     )
 
 
-def test_a_connection_may_say_that_nothing_waits_for_a_lock() -> None:
+def test_a_connection_may_set_the_lock_timeout_to_zero() -> None:
     assert _parse(lock_timeout_s=0).lock_timeout_s == 0
 
 
-def test_fields_that_a_form_leaves_blank_are_not_given() -> None:
+def test_blank_fields_of_the_connection_form_are_ignored() -> None:
     blank = dict.fromkeys(
         ("uris", "transport", "ca_certificate", "verify_host", "call_timeout_s", "result_dir"), ""
     )
@@ -176,7 +176,9 @@ def test_fields_that_a_form_leaves_blank_are_not_given() -> None:
         ("protection", {**KERBEROS, "protection": "some"}),
     ],
 )
-def test_a_wrong_field_is_named_with_its_connection(field: str, extra: dict[str, object]) -> None:
+def test_an_error_names_the_wrong_field_and_its_connection(
+    field: str, extra: dict[str, object]
+) -> None:
     fields = ConnectionFields(conn_id="hms_prod", host="hms", login="etl", extra=extra)
     with pytest.raises(ConfigurationError) as caught:
         parse_settings(fields)
@@ -237,7 +239,7 @@ def test_a_wrong_field_is_named_with_its_connection(field: str, extra: dict[str,
         ),
     ],
 )
-def test_every_way_to_log_in_is_read(
+def test_every_kind_of_login_is_read_from_the_connection(
     extra: dict[str, object], transport: Transport, login: Login | None
 ) -> None:
     fields = ConnectionFields(conn_id="c", host="hms", login="etl", extra=extra)
@@ -247,7 +249,7 @@ def test_every_way_to_log_in_is_read(
 
 
 @pytest.mark.parametrize("kind", ["password", "header"])
-def test_a_login_that_needs_a_user_says_where_one_goes(kind: str) -> None:
+def test_a_login_without_its_user_raises_an_error_that_names_the_login_field(kind: str) -> None:
     extra = {"password": {"transport": "tls", "secret_from": "env:P"}}.get(
         kind, {"transport": "http"}
     )
@@ -255,7 +257,7 @@ def test_a_login_that_needs_a_user_says_where_one_goes(kind: str) -> None:
         _parse(authentication=kind, **extra)
 
 
-def test_a_path_is_kept_where_it_means_something() -> None:
+def test_an_https_uri_keeps_its_path() -> None:
     fields = ConnectionFields(
         conn_id="c",
         login="etl",
@@ -268,12 +270,12 @@ def test_a_path_is_kept_where_it_means_something() -> None:
     assert parse_settings(fields).endpoint.uris == ("https://a:9083/gate/hms", "https://b:1")
 
 
-def test_a_connection_without_an_address_says_where_one_goes() -> None:
+def test_a_connection_without_an_address_raises_an_error_that_names_the_host_field() -> None:
     with pytest.raises(ConfigurationError, match="field 'host'"):
         _parse("")
 
 
-def test_the_hook_reads_airflows_connection(connections: Connections) -> None:
+def test_the_hook_reads_the_airflow_connection(connections: Connections) -> None:
     connections.add(
         "hms_prod",
         "hive_acid_metastore",
@@ -287,7 +289,7 @@ def test_the_hook_reads_airflows_connection(connections: Connections) -> None:
     assert hook.settings.lock_timeout_s == 5.0
 
 
-def test_a_connection_given_as_a_uri_is_read_too() -> None:
+def test_a_connection_given_as_a_uri_is_read() -> None:
     connection = Connection.from_uri("hive-acid-metastore://etl@hms:9085/?call_timeout_s=7", "c")
     assert connection.conn_type == HiveAcidHook.conn_type
     endpoint = parse_settings(ConnectionFields.of(connection)).endpoint
@@ -298,12 +300,12 @@ def test_a_connection_given_as_a_uri_is_read_too() -> None:
     )
 
 
-def test_a_missing_connection_is_named() -> None:
+def test_a_missing_connection_raises_an_error_with_its_name() -> None:
     with pytest.raises(ConfigurationError, match="no connection 'nowhere'"):
         HiveAcidHook("nowhere").endpoint()
 
 
-def test_a_password_does_not_reach_our_values() -> None:
+def test_the_settings_do_not_contain_the_password_of_the_connection() -> None:
     connection = Connection(
         conn_id="c", conn_type=HiveAcidHook.conn_type, host="hms", password="hunter2"
     )

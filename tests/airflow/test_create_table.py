@@ -30,7 +30,7 @@ def _create(warehouse: Warehouse, **arguments: Any) -> HiveAcidCreateTableOperat
     )
 
 
-def test_a_table_is_made_once_and_a_second_run_finds_it(warehouse: Warehouse) -> None:
+def test_a_table_is_created_once_and_a_second_run_finds_it(warehouse: Warehouse) -> None:
     arguments: dict[str, Any] = {
         "columns": {"id": "bigint", "name": "{{ 'string' }}"},
         "partition_columns": {"month": "int"},
@@ -46,7 +46,7 @@ def test_a_table_is_made_once_and_a_second_run_finds_it(warehouse: Warehouse) ->
     assert run_task(_create(warehouse, **arguments)) == {**made, "is_new": False}
 
 
-def test_an_insert_only_table_of_parquet_is_made(warehouse: Warehouse) -> None:
+def test_an_insert_only_parquet_table_is_created(warehouse: Warehouse) -> None:
     arguments = {"insert_only": "{{ 1 == 1 }}", "stored_as": "Parquet"}
     assert run_task(_create(warehouse, **arguments))["is_new"]
     table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
@@ -56,7 +56,7 @@ def test_an_insert_only_table_of_parquet_is_made(warehouse: Warehouse) -> None:
         run_task(_create(warehouse))
 
 
-def test_a_table_is_made_with_a_promise_how_long_its_past_stays_readable(
+def test_a_new_table_gets_readable_for_and_a_later_run_does_not_change_it(
     warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_task(_create(warehouse, readable_for="{{ 7 }} days"))
@@ -74,7 +74,7 @@ def test_a_table_is_made_with_a_promise_how_long_its_past_stays_readable(
     assert parameters["hiveacid.readable.for"] == "7 days"
 
 
-def test_a_table_that_is_there_and_promises_nothing_is_kept_from_now_on(
+def test_readable_for_makes_an_existing_table_a_kept_table(
     warehouse: Warehouse,
 ) -> None:
     run_task(_create(warehouse))
@@ -89,7 +89,7 @@ def test_a_table_that_is_there_and_promises_nothing_is_kept_from_now_on(
         _create(warehouse, readable_for="a while")
 
 
-def test_consumers_are_told_of_a_new_table_alone(warehouse: Warehouse) -> None:
+def test_an_asset_event_is_sent_only_if_the_table_is_new(warehouse: Warehouse) -> None:
     asset = Asset(name="made", uri="hive://hms:10000/db/made")
     first, second = _create(warehouse, outlets=[asset]), _create(warehouse, outlets=[asset])
     run_task(first)
@@ -97,20 +97,20 @@ def test_consumers_are_told_of_a_new_table_alone(warehouse: Warehouse) -> None:
     assert (first.outlets, second.outlets) == ([asset], [])
 
 
-def test_a_table_of_another_shape_fails_the_task(warehouse: Warehouse) -> None:
+def test_an_existing_table_with_different_columns_fails_the_task(warehouse: Warehouse) -> None:
     run_task(_create(warehouse))
     with pytest.raises(TableDiffersError, match="name string instead of name int"):
         run_task(_create(warehouse, columns={"name": "int"}))
 
 
-def test_a_missing_database_is_made_on_demand_only(warehouse: Warehouse) -> None:
+def test_a_missing_database_is_created_only_with_create_database(warehouse: Warehouse) -> None:
     name = f"{warehouse.db}_new.made"
     with pytest.raises(MetastoreCallError):
         run_task(_create(warehouse, table=name))
     assert run_task(_create(warehouse, table=name, create_database=True))["is_new"] is True
 
 
-def test_the_hook_makes_a_table_too(warehouse: Warehouse) -> None:
+def test_the_hook_creates_a_table(warehouse: Warehouse) -> None:
     name = f"{warehouse.db}.by_hook"
     made = HiveAcidHook().create_table(name, COLUMNS)
     assert (str(made.ref), made.is_new) == (name, True)
@@ -128,20 +128,22 @@ def test_the_hook_makes_a_table_too(warehouse: Warehouse) -> None:
         ({"num_buckets": "four"}, "num_buckets must be a whole number"),
     ],
 )
-def test_a_typo_is_found_while_the_dag_is_read(arguments: dict[str, Any], message: str) -> None:
+def test_a_wrong_argument_is_refused_while_the_dag_is_parsed(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'create'.*{message}"):
         HiveAcidCreateTableOperator(
             task_id="create", **{"table": "db.t", "columns": COLUMNS, **arguments}
         )
 
 
-def test_what_a_template_left_is_judged_when_the_task_runs() -> None:
+def test_templated_arguments_are_checked_when_the_task_runs() -> None:
     task = HiveAcidCreateTableOperator(task_id="create", table="db.t", columns={"a": "{{ 'x' }}"})
     with pytest.raises(ConfigurationError, match=r"columns\['a'\]: 'x' is not a valid Hive type"):
         run_task(task)
 
 
-def test_the_operator_survives_serialisation() -> None:
+def test_the_operator_can_be_serialised_and_read_back() -> None:
     with DAG("d", schedule=None) as dag:
         HiveAcidCreateTableOperator(task_id="create", table="db.t", columns=COLUMNS)
     read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))

@@ -154,7 +154,7 @@ def partitioned(warehouse: Warehouse) -> str:
 
 
 @pytest.mark.promise("A8", "A9")
-def test_a_run_returns_results_maps_over_findings_and_emits_the_write_id(
+def test_a_dag_run_returns_results_maps_tasks_over_findings_and_emits_the_write_id(
     airflow_home: Path, spark: FakeSpark, partitioned: str
 ) -> None:
     run = _run(airflow_home, "whole", table=partitioned, bin_dir=str(spark.bin_dir))
@@ -172,7 +172,7 @@ def test_a_run_returns_results_maps_over_findings_and_emits_the_write_id(
     assert spark.calls[0]["spec"]["job"]["where"] == f"day = '{run.run_id}'"
 
 
-def test_soft_fail_hides_no_wrong_table_and_no_wrong_connection(
+def test_with_soft_fail_a_wrong_table_or_connection_still_fails_without_retries(
     airflow_home: Path, warehouse: Warehouse
 ) -> None:
     run = _run(
@@ -194,7 +194,7 @@ def _tries(run: DagRun) -> dict[str, int]:
     return dict(_rows(select(Row.task_id, Row.try_number).where(Row.run_id == run.run_id)))
 
 
-def test_a_task_that_changed_nothing_tells_nobody(
+def test_a_task_that_changed_nothing_sends_no_asset_event(
     airflow_home: Path,
     connections: Connections,  # noqa: ARG001 - sets the environment
     spark: FakeSpark,
@@ -208,7 +208,7 @@ def test_a_task_that_changed_nothing_tells_nobody(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_by_airflows_own_option_every_driver_in_a_cluster_is_followed_in_the_triggerer(
+def test_with_default_deferrable_every_driver_in_a_cluster_is_tracked_by_the_triggerer(
     airflow_home: Path, spark: FakeSpark, yarn: ResourceManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")

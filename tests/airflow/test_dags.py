@@ -90,20 +90,22 @@ def rendered(dag: DAG, task_id: str, day: datetime) -> HiveAcidSparkOperator:
     return task
 
 
-def test_airflow_reads_every_example_without_an_error(dag_bag: DagBag) -> None:
+def test_airflow_parses_every_example_dag_without_errors(dag_bag: DagBag) -> None:
     assert dag_bag.import_errors == {}
     assert set(dag_bag.dags) == {*DAGS, *EXAMPLES}
 
 
 @pytest.mark.parametrize("dag_id", [*DAGS, *EXAMPLES])
-def test_every_example_says_what_it_does_and_whose_it_is(dag_bag: DagBag, dag_id: str) -> None:
+def test_every_example_dag_has_documentation_a_tag_and_an_owner(
+    dag_bag: DagBag, dag_id: str
+) -> None:
     dag = dag_bag.dags[dag_id]
     assert dag.doc_md
     assert "hive-acid" in dag.tags
     assert {task.owner for task in dag.tasks} == {"data-platform"}
 
 
-def test_a_run_without_a_logical_date_can_start_every_example_without_a_schedule(
+def test_example_dags_without_a_schedule_need_no_logical_date(
     dag_bag: DagBag,
 ) -> None:
     """`airflow dags trigger` and assets give a run no logical date, so its templates would fail."""
@@ -117,14 +119,14 @@ def test_a_run_without_a_logical_date_can_start_every_example_without_a_schedule
 
 
 @pytest.mark.parametrize("dag_id", [*DAGS, *EXAMPLES])
-def test_every_example_survives_serialisation(dag_bag: DagBag, dag_id: str) -> None:
+def test_every_example_dag_can_be_serialised_and_read_back(dag_bag: DagBag, dag_id: str) -> None:
     dag = dag_bag.dags[dag_id]
     again = serialised(dag)
     assert again.task_dict.keys() == dag.task_dict.keys()
     assert again.tags == dag.tags
 
 
-def test_reading_the_examples_loads_no_heavy_library(tmp_path: Path) -> None:
+def test_parsing_the_example_dags_imports_no_heavy_library(tmp_path: Path) -> None:
     """The scheduler's parser reads them again and again."""
     program = (
         "import runpy, sys, pathlib\n"
@@ -138,7 +140,7 @@ def test_reading_the_examples_loads_no_heavy_library(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_merge_run_spans_its_day(merge_dag: DAG) -> None:
+def test_a_run_of_the_merge_dag_spans_one_day(merge_dag: DAG) -> None:
     first = datetime.combine(FIRST_DAY, datetime.min.time(), UTC)
     until = first + timedelta(days=13)
     runs = list(serialised(merge_dag).iter_dagrun_infos_between(first, until))
@@ -148,7 +150,7 @@ def test_a_merge_run_spans_its_day(merge_dag: DAG) -> None:
         assert run.data_interval.end - run.data_interval.start == timedelta(days=1)
 
 
-def test_merging_never_runs_ahead_of_the_source_or_of_itself(merge_dag: DAG) -> None:
+def test_merge_runs_are_sequential_and_limited_to_the_days_of_the_source(merge_dag: DAG) -> None:
     assert all(task.depends_on_past for task in merge_dag.tasks)
     assert merge_dag.max_active_runs == 1
     assert merge_dag.catchup is False
@@ -157,7 +159,7 @@ def test_merging_never_runs_ahead_of_the_source_or_of_itself(merge_dag: DAG) -> 
     assert (merge_dag.start_date.date(), merge_dag.end_date.date()) == (FIRST_DAY, LAST_DAY)
 
 
-def test_a_merge_reads_the_batch_of_its_day(merge_dag: DAG) -> None:
+def test_a_merge_run_reads_the_batch_of_its_day(merge_dag: DAG) -> None:
     spec = rendered(merge_dag, "merge", datetime(2013, 1, 31, tzinfo=UTC)).build_job()
     assert spec.target == str(FLIGHTS)
     assert spec.source.location == f"{CHANGES}/{batch_name(FIRST_DAY.replace(day=31))}"
@@ -177,7 +179,7 @@ def test_a_merge_has_one_clause_for_each_operation(dag_bag: DagBag) -> None:
     assert conditions == ["s.op = 'U'", "s.op = 'D'", "s.op = 'I'"]
 
 
-def test_a_range_of_changes_is_not_merged_again_behind_later_ones(dag_bag: DagBag) -> None:
+def test_a_rerun_skips_a_range_of_changes_that_was_already_merged(dag_bag: DagBag) -> None:
     merge = dag_bag.dags[FEED].get_task("merge")
     assert merge.partial_kwargs["on_rerun"] == OnRerun.SKIP.value
 
@@ -197,7 +199,7 @@ def test_the_bootstrap_loads_the_first_day(dag_bag: DagBag) -> None:
     assert spec.source.location == f"{CHANGES}/{BOOTSTRAP_FILE}"
 
 
-def test_sensor_and_compaction_share_their_thresholds(dag_bag: DagBag) -> None:
+def test_the_sensor_and_the_compaction_have_the_same_thresholds(dag_bag: DagBag) -> None:
     dag = dag_bag.dags[COMPACTION]
     policy = dag.get_task("needed").policy()
     spec = dag.get_task("compact").build_job()
@@ -208,7 +210,7 @@ def test_sensor_and_compaction_share_their_thresholds(dag_bag: DagBag) -> None:
     assert {task.table for task in dag.tasks} == {str(FLIGHTS)}
 
 
-def test_a_table_in_order_costs_one_look_and_no_failure(dag_bag: DagBag) -> None:
+def test_a_healthy_table_is_checked_once_and_its_compaction_is_skipped(dag_bag: DagBag) -> None:
     dag = dag_bag.dags[COMPACTION]
     needed = dag.get_task("needed")
     assert (needed.timeout, needed.soft_fail) == (0, True)
@@ -217,7 +219,7 @@ def test_a_table_in_order_costs_one_look_and_no_failure(dag_bag: DagBag) -> None
     assert dag.max_active_runs == 1
 
 
-def test_compaction_looks_every_five_minutes_or_as_the_environment_says(
+def test_the_compaction_dag_runs_every_five_minutes_unless_the_environment_overrides_it(
     monkeypatch: pytest.MonkeyPatch, dag_bag: DagBag
 ) -> None:
     monkeypatch.setenv("FLIGHTS_COMPACTION_CRON", "*/2 * * * *")
@@ -233,7 +235,7 @@ def minutes_between(dag: DAG) -> float:
     return (second.run_after - first.run_after).total_seconds() / 60
 
 
-def test_the_pages_show_the_examples_as_they_are() -> None:
+def test_the_documentation_shows_the_code_of_the_example_dags() -> None:
     shown = [ast.dump(ast.parse(block)) for block in python_blocks() if "DAG(" in block]
     examples = [ast.parse((FOLDER / f"example_{name}.py").read_text()) for name in EXAMPLE_FILES]
     for code in examples:
@@ -241,7 +243,7 @@ def test_the_pages_show_the_examples_as_they_are() -> None:
     assert sorted(shown) == sorted(ast.dump(code) for code in examples)
 
 
-def test_a_page_shows_the_example_program_as_it_is() -> None:
+def test_the_documentation_shows_the_code_of_the_example_program() -> None:
     program = REPOSITORY / "spark_apps" / "examples" / "merge_orders.py"
     (shown,) = (ast.parse(block) for block in python_blocks() if "acid.transaction(" in block)
     functions = [
@@ -251,7 +253,7 @@ def test_a_page_shows_the_example_program_as_it_is() -> None:
     assert functions[0] == functions[1]
 
 
-def test_the_example_watches_the_table_that_it_compacts(dag_bag: DagBag) -> None:
+def test_the_example_dag_watches_the_table_that_it_compacts(dag_bag: DagBag) -> None:
     dag = dag_bag.dags["compact_customers"]
     (asset,) = dag.timetable.asset_condition.objects
     (watcher,) = asset.watchers
@@ -263,7 +265,7 @@ def test_the_example_watches_the_table_that_it_compacts(dag_bag: DagBag) -> None
 
 
 @pytest.mark.parametrize(("key", "partition"), [("day=1", "day=1"), ("*", None)])
-def test_a_partitions_key_is_the_partition_that_is_compacted(
+def test_the_partition_key_of_a_run_selects_the_partition_to_compact(
     dag_bag: DagBag, key: str, partition: str | None
 ) -> None:
     dag = dag_bag.dags["compact_changed_partitions"]
@@ -290,7 +292,7 @@ def test_a_changed_day_and_a_backfilled_day_are_summed_by_the_same_statement(
     assert day == {"day": {"type": "date", "value": "2026-11-01"}}
 
 
-def test_the_request_for_approval_shows_the_plan(dag_bag: DagBag) -> None:
+def test_the_approval_request_shows_the_compaction_plan(dag_bag: DagBag) -> None:
     dag = dag_bag.dags["maintain_orders"]
     outcomes = [
         to_json(

@@ -114,7 +114,7 @@ def test_a_task_defers_while_its_driver_runs_on_yarn_and_returns_the_drivers_res
 
 
 @pytest.mark.usefixtures("on_kubernetes")
-def test_a_task_defers_while_its_driver_runs_on_kubernetes_and_tidies_up(
+def test_a_task_defers_while_its_driver_runs_on_kubernetes_and_then_cleans_up(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], tmp_path: Path
 ) -> None:
     submits |= {"phase": "Running"}
@@ -132,7 +132,7 @@ def test_a_task_defers_while_its_driver_runs_on_kubernetes_and_tidies_up(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_driver_that_fails_fails_the_task_and_leaves_its_notes(
+def test_a_failed_driver_fails_the_deferred_task_and_its_application_id_is_kept(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     spark.tell(answers=False)
@@ -146,7 +146,7 @@ def test_a_driver_that_fails_fails_the_task_and_leaves_its_notes(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_the_retry_of_a_worker_that_is_lost_before_it_defers_follows_the_same_application(
+def test_the_retry_after_a_worker_lost_before_deferral_tracks_the_same_application(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -180,7 +180,7 @@ def test_a_script_defers_once_for_each_application(spark: FakeSpark) -> None:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_execution_timeout_counts_over_all_applications_of_a_script(spark: FakeSpark) -> None:
+def test_execution_timeout_covers_all_applications_of_a_script(spark: FakeSpark) -> None:
     limit = timedelta(days=2)
 
     def script() -> HiveAcidSqlOperator:
@@ -202,7 +202,9 @@ def test_execution_timeout_counts_over_all_applications_of_a_script(spark: FakeS
 
 
 @pytest.mark.parametrize(("job_key", "is_its_own"), [("key", True), ("key#2", False)])
-def test_an_event_is_only_for_the_job_of_its_driver(job_key: str, *, is_its_own: bool) -> None:
+def test_a_trigger_event_is_used_only_for_the_job_of_its_driver(
+    job_key: str, *, is_its_own: bool
+) -> None:
     note = DriverNote(
         application_id=APP,
         attempt="1-0123456789ab",
@@ -239,7 +241,7 @@ def test_a_failed_poll_does_not_end_the_wait(spark: FakeSpark, yarn: Pretended) 
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_trigger_fires_only_after_the_scheduler_had_time_to_note_the_deferral(
+def test_the_first_poll_waits_until_the_scheduler_can_record_the_deferral(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trigger_module, "FIRST_POLL_S", 600.0)
@@ -263,7 +265,7 @@ def test_a_trigger_fires_only_after_the_scheduler_had_time_to_note_the_deferral(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_the_wait_for_a_container_counts_from_the_deferral_in_a_new_triggerer_too(
+def test_start_timeout_s_counts_from_the_deferral_even_in_a_new_triggerer(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     yarn.app = dict(ACCEPTED)
@@ -281,7 +283,7 @@ def test_the_wait_for_a_container_counts_from_the_deferral_in_a_new_triggerer_to
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_cluster_that_the_triggerer_cannot_ask_is_asked_by_the_worker(
+def test_the_worker_polls_a_cluster_that_the_triggerer_cannot_poll(
     spark: FakeSpark, yarn: Pretended, connections: Connections
 ) -> None:
     store = StateStore()
@@ -294,7 +296,7 @@ def test_a_cluster_that_the_triggerer_cannot_ask_is_asked_by_the_worker(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_triggerer_finds_the_cluster_where_the_settings_of_the_task_say(
+def test_the_triggerer_finds_the_cluster_by_the_settings_of_the_task(
     spark: FakeSpark,
     yarn: Pretended,
     connections: Connections,
@@ -316,7 +318,7 @@ def test_a_triggerer_finds_the_cluster_where_the_settings_of_the_task_say(
     assert all("user.name=etl" in one for one in yarn.requests)
 
 
-def test_a_triggerer_gets_the_arguments_of_the_login_and_no_others() -> None:
+def test_the_triggerer_gets_only_the_arguments_of_the_login() -> None:
     submission = "spark.kubernetes.authenticate.submission"
     login: dict[str, Any] = {
         "conf": {
@@ -349,7 +351,7 @@ def test_a_triggerer_gets_the_arguments_of_the_login_and_no_others() -> None:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_the_error_of_a_cluster_that_is_silent_for_too_long_reaches_the_task(
+def test_the_task_raises_the_error_of_a_cluster_that_is_unavailable_for_too_long(
     spark: FakeSpark,
 ) -> None:
     spark.tell(answers=False)
@@ -364,7 +366,7 @@ def test_the_error_of_a_cluster_that_is_silent_for_too_long_reaches_the_task(
     assert store["spark_job_id"] == APP
 
 
-def test_a_silent_cluster_does_not_hold_up_the_event_loop(
+def test_an_unresponsive_cluster_does_not_block_the_event_loop(
     spark: FakeSpark, on_yarn: Connections
 ) -> None:
     trigger = _deferred(deletion(spark, deferrable=True), StateStore())
@@ -386,7 +388,7 @@ def test_a_silent_cluster_does_not_hold_up_the_event_loop(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_note_of_another_release_ends_no_triggerer(spark: FakeSpark) -> None:
+def test_a_driver_note_of_a_different_release_causes_a_failed_event(spark: FakeSpark) -> None:
     trigger = _deferred(deletion(spark, deferrable=True), StateStore())
     path, arguments = trigger.serialize()
     arguments["note"]["unknown"] = 1
@@ -398,7 +400,7 @@ def test_a_note_of_another_release_ends_no_triggerer(spark: FakeSpark) -> None:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_the_end_of_a_triggerer_kills_nothing(spark: FakeSpark, yarn: Pretended) -> None:
+def test_a_stopped_triggerer_does_not_kill_the_driver(spark: FakeSpark, yarn: Pretended) -> None:
     yarn.app = dict(RUNNING)
     trigger = _deferred(deletion(spark, deferrable=True), StateStore())
 
@@ -414,7 +416,7 @@ def test_the_end_of_a_triggerer_kills_nothing(spark: FakeSpark, yarn: Pretended)
     assert yarn.killed == []
 
 
-def test_a_user_who_clears_a_deferred_task_aborts_its_transactions_and_then_ends_its_driver(
+def test_clearing_a_deferred_task_aborts_its_transactions_and_then_kills_its_driver(
     spark: FakeSpark,
     yarn: Pretended,
     on_yarn: Connections,
@@ -440,7 +442,7 @@ def test_a_user_who_clears_a_deferred_task_aborts_its_transactions_and_then_ends
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_transaction_that_cannot_be_aborted_does_not_keep_the_driver_of_a_deferred_task(
+def test_a_deferred_tasks_driver_is_killed_even_if_its_transaction_cannot_be_aborted(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -455,7 +457,7 @@ def test_a_transaction_that_cannot_be_aborted_does_not_keep_the_driver_of_a_defe
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_polls_of_a_cluster_that_is_silent_do_not_delay_a_kill(
+def test_polls_of_an_unresponsive_cluster_do_not_delay_a_kill(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -479,7 +481,7 @@ def test_polls_of_a_cluster_that_is_silent_do_not_delay_a_kill(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_kill_that_airflow_cancels_because_it_takes_long_still_ends_the_driver(
+def test_a_kill_that_airflow_cancels_still_kills_the_driver(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -506,7 +508,7 @@ def test_a_kill_that_airflow_cancels_because_it_takes_long_still_ends_the_driver
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_execution_timeout_includes_the_wait_and_kills_the_driver(
+def test_execution_timeout_includes_the_deferral_and_kills_the_driver(
     spark: FakeSpark, yarn: Pretended, aborted: list[str]
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -524,7 +526,7 @@ def test_execution_timeout_includes_the_wait_and_kills_the_driver(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_woken_task_that_is_killed_before_it_asks_the_cluster_kills_its_driver(
+def test_a_resumed_task_that_is_killed_before_it_polls_the_cluster_kills_its_driver(
     spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app, store = dict(RUNNING), StateStore()
@@ -553,7 +555,7 @@ def test_a_woken_task_that_is_killed_before_it_asks_the_cluster_kills_its_driver
         ("nowhere", {}, "no resource manager is known for the connection spark_default"),
     ],
 )
-def test_the_log_says_why_a_task_does_not_defer(
+def test_the_log_names_the_reason_why_a_task_does_not_defer(
     spark: FakeSpark,
     yarn: Pretended,
     api: KubernetesServer,
@@ -584,6 +586,6 @@ def test_the_log_says_why_a_task_does_not_defer(
 
 
 @pytest.mark.parametrize("event", [{}, {"note": {}, "end": "slept"}, {"note": {}, "end": []}])
-def test_an_event_of_something_else_is_refused(event: dict[str, Any]) -> None:
+def test_an_unknown_trigger_event_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(JobFailedError, match="unknown event"):
         Woken.of(event)

@@ -93,7 +93,9 @@ def test_a_local_driver_logs_warnings_and_has_no_ui() -> None:
     assert _NO_UI not in _options(_STANDALONE)
 
 
-def test_the_optimising_compiler_of_a_driver_starts_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drivers_jvm_gets_a_high_threshold_for_its_optimising_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     own = "-XX:Tier4CompileThreshold=1"
     monkeypatch.setenv(_VARIABLE, own)
     with driver_jvm(_submission()):
@@ -101,11 +103,13 @@ def test_the_optimising_compiler_of_a_driver_starts_late(monkeypatch: pytest.Mon
     assert [o for o in options if "Tier4Compile" in o] == ["-XX:Tier4CompileThreshold=75000", own]
 
 
-def test_a_driver_in_the_cluster_gets_no_option() -> None:
+def test_a_driver_in_the_cluster_gets_no_jvm_options() -> None:
     assert _options(replace(YARN, deploy_mode="cluster")) == []
 
 
-def test_the_users_options_come_last_so_that_they_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_jvm_options_come_last_and_take_precedence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(_VARIABLE, "-Dspark.ui.enabled=true")
     assert _options() == [_NO_UI, _LOGGING, "-Dspark.ui.enabled=true"]
     assert _options(env_vars={_VARIABLE: "-Da=b"}) == ["-Dspark.ui.enabled=true"]
@@ -118,7 +122,7 @@ def test_the_users_options_come_last_so_that_they_win(monkeypatch: pytest.Monkey
         {"conf": {"spark.driver.extraJavaOptions": "-Dlog4j.configurationFile=mine"}},
     ],
 )
-def test_the_users_logging_is_kept(given: dict[str, Any]) -> None:
+def test_the_users_logging_settings_are_kept(given: dict[str, Any]) -> None:
     assert _LOGGING not in _options(**given)
 
 
@@ -129,7 +133,9 @@ def test_the_users_logging_is_kept(given: dict[str, Any]) -> None:
         ("spark-defaults.conf", "spark.driver.extraJavaOptions -Dlog4j2.configurationFile=mine"),
     ],
 )
-def test_logging_in_sparks_settings_is_kept(spark_home: Path, name: str, text: str) -> None:
+def test_logging_settings_in_sparks_configuration_are_kept(
+    spark_home: Path, name: str, text: str
+) -> None:
     (spark_home / "conf").mkdir()
     (spark_home / "conf" / name).write_text(text)
     assert _LOGGING not in _options()
@@ -155,7 +161,7 @@ def test_a_log4j2_file_on_the_class_path_is_kept(
     assert _LOGGING in _options()
 
 
-def test_logging_is_that_of_the_spark_whose_binary_runs(
+def test_the_logging_settings_are_those_of_the_spark_whose_binary_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other"
@@ -172,30 +178,32 @@ def test_logging_is_that_of_the_spark_whose_binary_runs(
     assert _LOGGING in _options(by_connection, spark_binary="spark-submit")
 
 
-def test_a_wrapper_keeps_its_own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrapper_of_spark_submit_keeps_its_own_logging_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may set SPARK_HOME, and only `spark-submit` knows to what."""
     wrapper = 'export SPARK_HOME=/opt/spark\nexec /opt/spark/bin/spark-submit "$@"'
     monkeypatch.setenv("PATH", str(_programs(tmp_path / "usr", text=wrapper)))
     assert _options() == _options() == [_NO_UI]
 
 
-def test_the_templates_of_sparks_settings_are_no_settings(spark_home: Path) -> None:
+def test_template_files_in_sparks_configuration_are_ignored(spark_home: Path) -> None:
     (spark_home / "conf").mkdir()
     (spark_home / "conf" / "log4j2.properties.template").touch()
     assert _LOGGING in _options()
 
 
-def test_the_second_job_makes_the_archive_that_later_jobs_use() -> None:
+def test_the_second_job_creates_the_class_archive_that_later_jobs_use() -> None:
     assert _archives(_options(), _options(), _options(), _options()) == ["", "make", "use", "use"]
 
 
-def test_only_a_job_that_changes_rows_makes_the_archive_and_every_job_uses_it() -> None:
+def test_only_jobs_that_change_rows_create_the_class_archive_and_all_jobs_use_it() -> None:
     clean = CleanSpec(target="db.t")
     assert _archives(_options(), _options(job=clean), _options()) == ["", "", "make"]
     assert _archives(_options(job=clean)) == ["use"]
 
 
-def test_of_two_jobs_at_once_one_makes_the_archive() -> None:
+def test_only_one_of_two_concurrent_jobs_creates_the_class_archive() -> None:
     _options()
     with driver_jvm(_submission()):
         # The second job is on the same worker, in its own process.
@@ -203,7 +211,7 @@ def test_of_two_jobs_at_once_one_makes_the_archive() -> None:
         assert _archives(first, _options()) == ["make", ""]
 
 
-def test_the_archive_of_a_driver_that_failed_is_not_kept(tmp_path: Path) -> None:
+def test_the_class_archive_of_a_failed_driver_is_not_kept(tmp_path: Path) -> None:
     def failing() -> None:
         with driver_jvm(_submission()):
             made = next(o for o in shlex.split(os.environ[_VARIABLE]) if o.startswith(_MAKES))
@@ -217,14 +225,14 @@ def test_the_archive_of_a_driver_that_failed_is_not_kept(tmp_path: Path) -> None
     assert _archives(_options(), _options(), _options()) == ["", "make", "use"]
 
 
-def test_an_empty_archive_is_made_again(tmp_path: Path) -> None:
+def test_an_empty_class_archive_is_created_again(tmp_path: Path) -> None:
     assert _archives(_options(), _options(), _options()) == ["", "make", "use"]
     (archive,) = tmp_path.glob("*/*.jsa")
     archive.write_bytes(b"")
     assert _archives(_options(), _options(), _options()) == ["", "make", "use"]
 
 
-def test_an_archive_that_no_job_uses_for_a_week_is_removed(
+def test_class_archive_files_that_no_job_used_for_a_week_are_removed(
     spark_home: Path, tmp_path: Path
 ) -> None:
     assert _archives(_options(), _options()) == ["", "make"]
@@ -240,7 +248,7 @@ def test_an_archive_that_no_job_uses_for_a_week_is_removed(
     assert not left.exists()
 
 
-def test_a_spark_that_pip_installed_is_found_by_any_link_to_it(
+def test_a_pip_installed_spark_has_one_class_archive_for_all_links_to_it(
     spark_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = _programs(tmp_path / "venv")
@@ -255,14 +263,14 @@ def test_a_spark_that_pip_installed_is_found_by_any_link_to_it(
     assert _archives(_options()) == ["use"]
 
 
-def test_another_spark_has_another_archive(spark_home: Path) -> None:
+def test_a_changed_spark_does_not_use_the_existing_class_archive(spark_home: Path) -> None:
     assert _archives(_options(), _options(), _options()) == ["", "make", "use"]
     (spark_home / "jars" / "spark-core.jar").write_bytes(b"22")
     assert _archives(_options(), _options(driver_class_path="/s3a/*")) == ["", ""]
 
 
 @pytest.mark.parametrize("changed", ["release of Java", "time of a jar", "class path"])
-def test_an_archive_is_only_used_with_what_it_was_made_of(
+def test_a_class_archive_is_used_only_with_the_same_java_jars_and_class_path(
     spark_home: Path, tmp_path: Path, changed: str
 ) -> None:
     assert _archives(_options(), _options(), _options()) == ["", "make", "use"]
@@ -276,7 +284,7 @@ def test_an_archive_is_only_used_with_what_it_was_made_of(
     assert _archives(_options(conf=conf)) == [""]
 
 
-def test_a_dangling_link_among_sparks_jars_fails_no_job(spark_home: Path) -> None:
+def test_a_dangling_link_among_sparks_jars_does_not_fail_a_job(spark_home: Path) -> None:
     (spark_home / "jars" / "old.jar").symlink_to("/nowhere.jar")
     assert _options() == _options() == [_NO_UI, _LOGGING]
 
@@ -285,13 +293,13 @@ def test_a_dangling_link_among_sparks_jars_fails_no_job(spark_home: Path) -> Non
     ("variable", "value"),
     [("HADOOP_CONF_DIR", "/etc/hadoop"), (_VARIABLE, "-XX:SharedArchiveFile=mine")],
 )
-def test_there_is_no_archive_that_java_would_refuse(
+def test_no_class_archive_is_created_if_java_could_not_use_it(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
     assert "make" not in _archives(_options(), _options(), _options())
 
 
-def test_there_is_no_archive_for_a_java_that_cannot_make_one(tmp_path: Path) -> None:
+def test_no_class_archive_is_created_for_a_java_that_does_not_support_it(tmp_path: Path) -> None:
     (tmp_path / "java" / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
     assert _archives(_options(), _options(), _options()) == ["", "", ""]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_the_hook_notes_the_partitions_that_it_drops(
+def test_the_hook_records_dropped_partitions_in_the_notes_of_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()

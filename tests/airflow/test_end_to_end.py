@@ -74,7 +74,7 @@ def _insert(table: TableInfo, *ids: int, **source: Any) -> HiveAcidInsertOperato
     )
 
 
-def test_rows_are_written_deleted_and_compacted_once_each(
+def test_rows_are_inserted_deleted_and_compacted_and_a_retry_repeats_nothing(
     warehouse: Warehouse, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -107,7 +107,7 @@ def test_rows_are_written_deleted_and_compacted_once_each(
     assert _rows(warehouse, table) == [1, 3]
 
 
-def test_a_retry_of_several_statements_passes_over_those_that_are_done(
+def test_a_retry_of_several_statements_skips_the_committed_ones(
     warehouse: Warehouse, table: TableInfo
 ) -> None:
     def task(condition: str) -> HiveAcidSqlOperator:
@@ -124,7 +124,7 @@ def test_a_retry_of_several_statements_passes_over_those_that_are_done(
     assert _rows(warehouse, table) == [1, 3]
 
 
-def test_a_typed_error_comes_all_the_way_from_the_driver(
+def test_the_task_raises_the_typed_error_of_its_driver(
     warehouse: Warehouse, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
@@ -171,7 +171,7 @@ def _is_at_work(process: psutil.Process) -> bool:
 
 @pytest.mark.usefixtures("napping_allowed")
 @pytest.mark.promise("A7")
-def test_the_retry_of_a_task_that_was_shot_applies_it_once(
+def test_the_retry_after_a_killed_worker_applies_the_change_once(
     warehouse: Warehouse, table: TableInfo
 ) -> None:
     task = _insert(table, 1, query=napping(600))
@@ -196,7 +196,7 @@ def test_the_retry_of_a_task_that_was_shot_applies_it_once(
 
 @pytest.mark.usefixtures("napping_allowed")
 @pytest.mark.promise("A6")
-def test_killing_the_task_in_the_middle_leaves_nothing(
+def test_killing_a_running_task_leaves_no_process_row_or_open_transaction(
     warehouse: Warehouse, table: TableInfo
 ) -> None:
     task = _insert(table, 1, query=napping(120))

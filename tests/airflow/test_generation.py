@@ -30,13 +30,13 @@ def context(
     }
 
 
-def test_retries_and_clears_before_a_result_was_delivered_are_one_generation() -> None:
+def test_retries_and_clears_before_the_first_result_are_one_generation() -> None:
     store = Store()
     assert generation_of(context(store, max_tries=1)) == 0
     assert generation_of(context(store, max_tries=3)) == 0  # cleared after a failure
 
 
-def test_a_clear_after_a_result_was_delivered_begins_the_next_one() -> None:
+def test_a_clear_after_a_delivered_result_starts_the_next_generation() -> None:
     store = Store()
     note_delivered(context(store, max_tries=1), 0)
     assert generation_of(context(store, max_tries=1)) == 0  # lost after its result, tried again
@@ -46,7 +46,7 @@ def test_a_clear_after_a_result_was_delivered_begins_the_next_one() -> None:
     assert generation_of(context(store, max_tries=7)) == 2
 
 
-def test_a_clear_counts_also_when_lower_retries_leave_the_number_of_tries_as_it_was() -> None:
+def test_a_clear_is_detected_even_if_fewer_retries_leave_max_tries_unchanged() -> None:
     store = Store()
     first = {"max_tries": 2, "try_number": 1}
     note_delivered(context(store, **first, retries=2), 0)
@@ -58,6 +58,6 @@ def test_a_clear_counts_also_when_lower_retries_leave_the_number_of_tries_as_it_
     assert generation_of(context(store, max_tries=2, try_number=2, retries=2, clears=1)) == 0
 
 
-def test_without_a_state_store_clears_are_counted() -> None:
+def test_without_a_state_store_the_generation_is_derived_from_max_tries() -> None:
     assert generation_of(context(None, max_tries=1)) == 0
     assert generation_of(context(None, max_tries=4)) == 3

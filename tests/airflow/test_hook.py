@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("server", "generation"), [("hive_metastore", "Hive 4"), ("hive_metastore_3", "Hive 3")]
 )
-def test_the_test_button_tells_what_was_reached(
+def test_the_test_button_reports_the_metastores_version_and_transaction_timeout(
     server: str, generation: str, connections: Connections, request: pytest.FixtureRequest
 ) -> None:
     uri = request.getfixturevalue(server).uri
@@ -54,7 +54,7 @@ def test_the_test_button_tells_what_was_reached(
     assert bool(warning) is (generation == "Hive 3")
 
 
-def test_the_test_button_warns_of_a_metastore_that_forgets_nobody(
+def test_the_test_button_warns_of_a_metastore_without_housekeeping_threads(
     hive_metastore: LocalMetastore, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a server answers whose site leaves the defaults.
@@ -69,7 +69,7 @@ def test_the_test_button_warns_of_a_metastore_that_forgets_nobody(
     assert "metastore.housekeeping.threads.on=true" in message
 
 
-def test_the_test_button_tells_why_nothing_was_reached(connections: Connections) -> None:
+def test_the_test_button_reports_why_the_metastore_is_unreachable(connections: Connections) -> None:
     connections.add(
         "c",
         "hive_acid_metastore",
@@ -89,7 +89,7 @@ def test_the_test_button_names_a_wrong_field(connections: Connections) -> None:
 # ---- calls ---------------------------------------------------------------------------------------
 
 
-def test_get_conn_answers_hmsclients_client(warehouse: Warehouse) -> None:
+def test_get_conn_returns_an_hmsclient_client(warehouse: Warehouse) -> None:
     client = HiveAcidHook().get_conn()
     try:
         assert warehouse.db in client.get_all_databases()
@@ -98,7 +98,7 @@ def test_get_conn_answers_hmsclients_client(warehouse: Warehouse) -> None:
         client.close()
 
 
-def test_a_snapshot_holds_the_write_ids_of_every_table(warehouse: Warehouse) -> None:
+def test_a_snapshot_contains_the_write_ids_of_every_table(warehouse: Warehouse) -> None:
     first, second = warehouse.table("a"), warehouse.table("b")
     warehouse.delta(first, 1)
     snapshot = HiveAcidHook().snapshot([str(first.ref), str(second.ref)])
@@ -106,7 +106,7 @@ def test_a_snapshot_holds_the_write_ids_of_every_table(warehouse: Warehouse) -> 
     assert snapshot.write_ids(second.ref).high_watermark == 0
 
 
-def test_open_transactions_are_kept_alive_and_aborted(warehouse: Warehouse) -> None:
+def test_the_hook_sends_a_heartbeat_for_a_transaction_and_aborts_it(warehouse: Warehouse) -> None:
     hook = HiveAcidHook()
     txn_id = warehouse.client.open_txn()
     hook.heartbeat(txn_id)
@@ -115,7 +115,7 @@ def test_open_transactions_are_kept_alive_and_aborted(warehouse: Warehouse) -> N
     assert _state(hook, txn_id) is not TxnState.OPEN
 
 
-def test_a_transaction_locks_and_allocates_and_commits(warehouse: Warehouse) -> None:
+def test_a_transaction_acquires_locks_allocates_write_ids_and_commits(warehouse: Warehouse) -> None:
     hook, table = HiveAcidHook(), warehouse.table("t")
     access = TableAccess(table=table, operations=frozenset({DataOperation.INSERT}))
     with hook.transaction("key", writes=[access], lock_timeout_s=5) as txn:
@@ -164,7 +164,7 @@ def test_the_history_of_a_table_is_newest_first(warehouse: Warehouse) -> None:
 # ---- health --------------------------------------------------------------------------------------
 
 
-def test_the_health_of_a_table_counts_what_is_live(warehouse: Warehouse) -> None:
+def test_table_health_counts_live_and_obsolete_deltas_separately(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 7)
     warehouse.base(table, 1000)
@@ -181,7 +181,9 @@ def test_the_health_of_a_table_counts_what_is_live(warehouse: Warehouse) -> None
     assert health.delta_ratio == 0.05
 
 
-def test_what_an_open_transaction_holds_back_is_not_counted(warehouse: Warehouse) -> None:
+def test_table_health_counts_only_deltas_before_the_first_open_write_id(
+    warehouse: Warehouse,
+) -> None:
     # No compaction could cover it, so a sensor that counted it would fire for nothing.
     table = warehouse.table("t")
     warehouse.delta(table, 1)
@@ -203,7 +205,7 @@ def test_every_partition_has_its_own_health(warehouse: Warehouse) -> None:
     assert HiveAcidHook().table_health(str(table.ref), "month=2") == healths[1:]
 
 
-def test_a_table_or_partition_that_does_not_exist_is_named(warehouse: Warehouse) -> None:
+def test_a_missing_table_or_partition_raises_an_error_that_names_it(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
     with pytest.raises(TableNotFoundError, match="nothing_here"):
         HiveAcidHook().table_health(f"{warehouse.db}.nothing_here")
@@ -211,7 +213,9 @@ def test_a_table_or_partition_that_does_not_exist_is_named(warehouse: Warehouse)
         HiveAcidHook().table_health(str(table.ref), "month=9")
 
 
-def test_a_table_without_transactions_has_no_health(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_table_health_of_a_flat_table_raises_not_transactional_error(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
     table = warehouse.table("t", kind=TransactionalKind.NONE, location=f"file:{tmp_path}")
     with pytest.raises(NotTransactionalError):
         HiveAcidHook().table_health(str(table.ref))
@@ -229,7 +233,7 @@ def _dropping(warehouse: Warehouse, table: TableInfo) -> None:
     warehouse.client.hms().drop_partition(table.ref.db, table.ref.name, ["2"], deleteData=True)
 
 
-def test_a_partition_dropped_while_it_is_listed_is_left_out(
+def test_table_health_omits_a_partition_that_is_dropped_during_the_listing(
     warehouse: Warehouse, three: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dropped = threading.Lock()
@@ -246,7 +250,7 @@ def test_a_partition_dropped_while_it_is_listed_is_left_out(
     assert [h.partition for h in healths] == ["month=1", "month=3"]
 
 
-def test_a_partition_that_was_named_and_is_dropped_meanwhile_is_not_found(
+def test_a_requested_partition_that_is_dropped_during_the_listing_is_not_found(
     warehouse: Warehouse, three: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def listing(location: str) -> Listing:
@@ -258,7 +262,7 @@ def test_a_partition_that_was_named_and_is_dropped_meanwhile_is_not_found(
         HiveAcidHook().table_health(str(three.ref), "month=2")
 
 
-def test_a_directory_that_is_missing_though_the_metastore_names_it_may_come_back(
+def test_a_missing_directory_of_an_existing_partition_raises_a_retryable_error(
     three: TableInfo,
 ) -> None:
     shutil.rmtree(Path(three.location.removeprefix("file:")) / "month=2")
@@ -267,7 +271,7 @@ def test_a_directory_that_is_missing_though_the_metastore_names_it_may_come_back
     assert caught.value.retryable
 
 
-def test_several_partitions_are_listed_at_once(
+def test_several_partitions_are_listed_concurrently(
     three: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = threading.Barrier(3, timeout=60)

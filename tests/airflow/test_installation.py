@@ -28,7 +28,9 @@ def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return lambda name: monkeypatch.setenv("AIRFLOW__HIVEACID__INSTALLATION", name)
 
 
-def test_two_installations_with_the_same_task_have_two_keys(named: Callable[[str], None]) -> None:
+def test_two_installations_with_the_same_task_have_different_job_keys(
+    named: Callable[[str], None],
+) -> None:
     keys = set()
     for name in ("blue", "green"):
         named(name)
@@ -36,7 +38,7 @@ def test_two_installations_with_the_same_task_have_two_keys(named: Callable[[str
     assert keys == {f"{KEY}@blue", f"{KEY}@blue#2", f"{KEY}@green", f"{KEY}@green#2"}
 
 
-def test_a_retry_and_a_clear_keep_the_key_whatever_the_setting_says_then(
+def test_a_retry_and_a_clear_keep_the_job_key_if_the_installation_setting_changes(
     named: Callable[[str], None],
 ) -> None:
     store = StateStore()
@@ -50,7 +52,7 @@ def test_a_retry_and_a_clear_keep_the_key_whatever_the_setting_says_then(
 
 
 @pytest.mark.parametrize("left", [DELIVERED_KEY, ATTEMPT_KEY])
-def test_a_task_that_began_under_an_earlier_release_keeps_its_key(
+def test_a_task_that_started_under_an_earlier_release_keeps_its_job_key(
     named: Callable[[str], None], left: str
 ) -> None:
     store = StateStore()
@@ -62,7 +64,7 @@ def test_a_task_that_began_under_an_earlier_release_keeps_its_key(
     assert store[INSTALLATION_KEY] == {"name": ""}
 
 
-def test_a_task_whose_first_try_died_before_it_began_has_the_name_on_every_later_one(
+def test_the_first_try_that_leaves_a_note_sets_the_installation_of_all_later_tries(
     named: Callable[[str], None],
 ) -> None:
     """What an earlier release may have done under its key all the same is looked up, too."""
@@ -74,7 +76,9 @@ def test_a_task_whose_first_try_died_before_it_began_has_the_name_on_every_later
         named("green")
 
 
-def test_a_task_without_a_state_store_names_no_installation(named: Callable[[str], None]) -> None:
+def test_without_a_state_store_the_job_key_has_no_installation_name(
+    named: Callable[[str], None],
+) -> None:
     """A later try could not know what the first one called its job."""
     named("blue")
     assert key_of(context_of()) == KEY
@@ -91,7 +95,7 @@ def test_a_task_without_a_state_store_names_no_installation(named: Callable[[str
         ("http://[broken", "http://h:no/", ""),
     ],
 )
-def test_the_name_is_by_default_the_address_of_the_api_server(
+def test_the_default_installation_name_is_the_address_of_the_api_server(
     monkeypatch: pytest.MonkeyPatch, base_url: str, execution: str, name: str
 ) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
@@ -100,7 +104,9 @@ def test_the_name_is_by_default_the_address_of_the_api_server(
 
 
 @pytest.mark.parametrize("name", ["a b", "x#2", "\u00e9", "a" * 101, "-x"])
-def test_a_name_that_a_key_cannot_hold_is_refused(named: Callable[[str], None], name: str) -> None:
+def test_an_installation_name_that_is_not_valid_in_a_job_key_is_refused(
+    named: Callable[[str], None], name: str
+) -> None:
     named(name)
     with pytest.raises(ConfigurationError, match="option installation of section"):
         installation()

@@ -60,7 +60,7 @@ def _is_open(warehouse: Warehouse, txn_id: TxnId) -> bool:
 
 
 @pytest.mark.promise("A6")
-def test_killing_the_task_aborts_its_transaction_and_no_other(
+def test_killing_a_task_aborts_only_its_own_transaction(
     spark: FakeSpark, warehouse: Warehouse
 ) -> None:
     table = warehouse.table("t")
@@ -107,7 +107,7 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(
 
 
 @pytest.mark.promise("A6")
-def test_killing_a_deferred_task_aborts_its_transaction_and_ends_its_application(
+def test_killing_a_deferred_task_aborts_its_transaction_and_kills_its_application(
     warehouse: Warehouse, connections: Connections, yarn: ResourceManager
 ) -> None:
     connect_yarn(connections, yarn, "cluster")
@@ -139,7 +139,7 @@ def test_killing_a_deferred_task_aborts_its_transaction_and_ends_its_application
 
 
 @pytest.mark.promise("A6")
-def test_a_process_that_cannot_be_ended_does_not_keep_the_transaction(
+def test_the_transaction_is_aborted_even_if_the_driver_cannot_be_killed(
     spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("t")
@@ -158,7 +158,7 @@ def test_a_process_that_cannot_be_ended_does_not_keep_the_transaction(
     assert not _is_open(warehouse, mine)
 
 
-def test_a_metastore_that_does_not_answer_does_not_keep_the_processes(
+def test_the_driver_is_killed_even_if_the_metastore_does_not_respond(
     spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = HiveAcidDeleteOperator(
@@ -179,7 +179,7 @@ def test_a_metastore_that_does_not_answer_does_not_keep_the_processes(
     assert ended == [task]
 
 
-def test_killing_a_task_whose_transaction_has_ended_is_no_error(
+def test_killing_a_task_whose_transaction_has_ended_logs_no_error(
     spark: FakeSpark, warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = warehouse.table("t")

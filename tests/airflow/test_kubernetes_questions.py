@@ -30,7 +30,7 @@ from tests.support.slow_server import dripping
 _CANARY: Final = "canary-of-a-token"
 
 
-def test_a_token_is_read_anew_at_each_question(api: KubernetesServer, tmp_path: Path) -> None:
+def test_the_token_file_is_read_for_each_request(api: KubernetesServer, tmp_path: Path) -> None:
     file = tmp_path / "token"
     settings = {"spark.kubernetes.authenticate.submission.oauthTokenFile": str(file)}
     login = login_of(settings, {"KUBECONFIG": "/none", "HOME": str(tmp_path)}, is_cluster=True)
@@ -48,7 +48,7 @@ def test_a_token_is_read_anew_at_each_question(api: KubernetesServer, tmp_path: 
         assert api.requests[-1][2] == token
 
 
-def test_a_question_ends_in_time_though_a_byte_comes_now_and_then() -> None:
+def test_a_request_times_out_even_if_the_response_arrives_very_slowly() -> None:
     with dripping() as address:
         server = ApiServer(address=address, namespace=SPACE, login=KubernetesLogin())
         for ask in (server.find, server.end):
@@ -56,7 +56,7 @@ def test_a_question_ends_in_time_though_a_byte_comes_now_and_then() -> None:
                 ask(POD, timeout=(0.5, 0.5))
 
 
-def test_a_kubeconfig_is_read_as_kubectl_does(api: KubernetesServer, tmp_path: Path) -> None:
+def test_a_kubeconfig_is_read_as_kubectl_reads_it(api: KubernetesServer, tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
     plugin.write_text(
         "#!/bin/sh\n"
@@ -106,7 +106,7 @@ def _kubeconfig(users: dict[str, Any], *, current: str | None = None) -> dict[st
     }
 
 
-def test_certificates_within_a_kubeconfig_lie_on_no_disk(tmp_path: Path) -> None:
+def test_certificates_in_a_kubeconfig_are_not_written_to_disk(tmp_path: Path) -> None:
     user = {
         "client-certificate-data": base64.b64encode(b"certificate").decode(),
         "client-key-data": base64.b64encode(_CANARY.encode()).decode(),
@@ -122,7 +122,7 @@ def test_certificates_within_a_kubeconfig_lie_on_no_disk(tmp_path: Path) -> None
     assert login.authority == str(tmp_path / "ca.crt")
 
 
-def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) -> None:
+def test_an_error_names_a_failed_login_plugin_but_not_its_output(tmp_path: Path) -> None:
     users = {"u": {"exec": {"command": "sh", "args": ["-c", f"echo {_CANARY}; exit 3"]}}}
     (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig(users, current="u")))
     login = login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
@@ -134,7 +134,7 @@ def test_a_plugin_that_fails_is_named_and_what_it_said_is_not(tmp_path: Path) ->
 
 @pytest.mark.parametrize("way", ["file", "kubeconfig"])
 @pytest.mark.parametrize("text", [f"{_CANARY}\n{_CANARY}", f"\u201c{_CANARY}\u201d"])
-def test_a_token_that_cannot_be_sent_is_not_shown(
+def test_an_invalid_token_is_neither_sent_nor_shown(
     api: KubernetesServer, tmp_path: Path, text: str, way: str
 ) -> None:
     """What sends it would say it in its error."""
@@ -152,7 +152,7 @@ def test_a_token_that_cannot_be_sent_is_not_shown(
     assert api.requests == []
 
 
-def test_a_token_is_sent_without_the_line_end_that_a_kubeconfig_has(api: KubernetesServer) -> None:
+def test_a_token_is_sent_without_its_trailing_newline(api: KubernetesServer) -> None:
     server = ApiServer(
         address=api.address, namespace=SPACE, login=KubernetesLogin(token=f"{_CANARY}\n")
     )
@@ -160,7 +160,7 @@ def test_a_token_is_sent_without_the_line_end_that_a_kubeconfig_has(api: Kuberne
     assert api.requests[-1][2] == _CANARY
 
 
-def test_a_plugin_is_asked_anew_when_what_it_gave_counts_no_more(
+def test_the_login_plugin_runs_again_after_its_token_was_refused(
     api: KubernetesServer, tmp_path: Path
 ) -> None:
     """It need not say until when that lasts."""
@@ -181,7 +181,7 @@ def test_a_plugin_is_asked_anew_when_what_it_gave_counts_no_more(
         assert server.find(TAG) == ()
 
 
-def test_a_command_lies_beside_its_kubeconfig(
+def test_a_relative_plugin_path_is_resolved_against_the_folder_of_the_kubeconfig(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As kubectl and Spark's own client have it; one without a slash is on PATH."""
@@ -197,7 +197,7 @@ def test_a_command_lies_beside_its_kubeconfig(
 
 
 @pytest.mark.parametrize("said", ['{"status": null}', '{"status": {"expirationTimestamp": "no"}}'])
-def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
+def test_an_invalid_login_plugin_response_raises_a_cluster_unavailable_error(said: str) -> None:
     login = KubernetesLogin(command={"command": "echo", "args": [said]})
     server = ApiServer(address="http://127.0.0.1:1", namespace=SPACE, login=login)
     with pytest.raises(ClusterUnavailableError, match="login command echo returned"):
@@ -205,25 +205,31 @@ def test_what_a_plugin_says_in_another_form_is_silence(said: str) -> None:
 
 
 @pytest.mark.parametrize("user", [{"client-key-data": "a"}, {"exec": {"args": []}}])
-def test_a_kubeconfig_that_cannot_be_read_is_told(tmp_path: Path, user: dict[str, Any]) -> None:
+def test_an_invalid_kubeconfig_raises_an_error_that_names_its_context(
+    tmp_path: Path, user: dict[str, Any]
+) -> None:
     (tmp_path / "config").write_text(yaml.safe_dump(_kubeconfig({"u": user}, current="u")))
     with pytest.raises(ConfigurationError, match="cannot read context 'u' of the kubeconfig"):
         login_of({}, {"KUBECONFIG": str(tmp_path / "config")}, is_cluster=True)
 
 
-def test_whoever_lets_spark_trust_any_certificate_does_so_here(tmp_path: Path) -> None:
+def test_sparks_setting_to_trust_any_certificate_also_applies_to_our_requests(
+    tmp_path: Path,
+) -> None:
     nobody = {"KUBECONFIG": "/none", "HOME": str(tmp_path)}
     for given, authority in (("true", False), ("false", True)):
         settings = {"spark.kubernetes.trust.certificates": given}
         assert login_of(settings, nobody, is_cluster=True).authority is authority
 
 
-def test_masters_are_read_as_spark_does() -> None:
+def test_the_api_servers_address_is_read_from_the_spark_master() -> None:
     assert server_of("k8s://http://127.0.0.1:8001/") == "http://127.0.0.1:8001"
 
 
 @pytest.mark.parametrize("page", [(200, "a page"), (404, "no such page"), (503, "")])
-def test_a_page_is_no_answer(api: KubernetesServer, page: tuple[int, str]) -> None:
+def test_a_response_that_is_not_from_the_api_raises_a_cluster_unavailable_error(
+    api: KubernetesServer, page: tuple[int, str]
+) -> None:
     api.page = page
     server = api_server(api)
     for ask in (server.report, server.end):
@@ -233,7 +239,7 @@ def test_a_page_is_no_answer(api: KubernetesServer, page: tuple[int, str]) -> No
         server.find(TAG)
 
 
-def test_what_we_may_not_ask_is_no_silence(api: KubernetesServer) -> None:
+def test_a_forbidden_request_raises_a_cluster_refused_error(api: KubernetesServer) -> None:
     api.page = (403, "pods is forbidden")
     server = api_server(api)
     for ask in (server.report, server.end):
@@ -241,7 +247,9 @@ def test_what_we_may_not_ask_is_no_silence(api: KubernetesServer) -> None:
             ask(POD)
 
 
-def test_a_token_goes_to_the_master_alone(api: KubernetesServer) -> None:
+def test_a_token_is_not_sent_to_a_server_that_the_master_redirects_to(
+    api: KubernetesServer,
+) -> None:
     login = KubernetesLogin(token=_CANARY)
     with KubernetesServer.started() as other:
         api.moved_to = other.address
@@ -253,7 +261,9 @@ def test_a_token_goes_to_the_master_alone(api: KubernetesServer) -> None:
     assert _CANARY not in f"{login!r} {server!r}"
 
 
-def test_an_authority_is_asked_for_and_believed(tmp_path: Path) -> None:
+def test_the_api_server_is_trusted_only_if_its_certificate_authority_is_configured(
+    tmp_path: Path,
+) -> None:
     made = make_certificates(tmp_path / "tls")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(made.file("server.pem"), made.file("server.key"))
@@ -272,7 +282,7 @@ def test_an_authority_is_asked_for_and_believed(tmp_path: Path) -> None:
                 assert api.requests == []
 
 
-def test_nobody_elses_pods_are_found_or_ended(api: KubernetesServer) -> None:
+def test_pods_of_other_applications_are_neither_found_nor_deleted(api: KubernetesServer) -> None:
     put_pod(api, "somebody-elses", **RUNNING)
     put_pod(api, TAG, role=EXECUTOR, **RUNNING)
     put_pod(api, TAG, name="ended", **SUCCEEDED)
@@ -285,7 +295,7 @@ def test_nobody_elses_pods_are_found_or_ended(api: KubernetesServer) -> None:
     assert len(api.objects.list("pods", SPACE)) == 4
 
 
-def test_a_pod_that_took_the_name_of_another_is_left_alone(
+def test_a_new_pod_with_the_name_of_the_old_one_is_not_deleted(
     api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_pod(api)

@@ -24,7 +24,7 @@ _CANARY: Final = "canary-of-a-token"
 
 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
-def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
+def test_a_driver_pod_has_the_name_and_label_of_its_attempt(
     spark: FakeSpark, tmp_path: Path
 ) -> None:
     conf = {
@@ -53,7 +53,7 @@ def test_a_driver_is_a_pod_with_the_name_and_label_of_its_attempt(
     assert list((tmp_path / "results").iterdir()) == []
 
 
-def test_what_a_user_says_of_uploads_stays_and_s3_is_called_as_hadoop_does() -> None:
+def test_the_users_upload_path_is_kept_and_the_default_path_on_s3_uses_s3a() -> None:
     more = {"namespace": "a", "result_uri": "s3://b/r/u/result.json", "is_cluster": True}
     settings = own_settings({}, "t", **more)
     assert settings["spark.kubernetes.file.upload.path"] == "s3a://b/r/u-uploads"
@@ -62,7 +62,7 @@ def test_what_a_user_says_of_uploads_stays_and_s3_is_called_as_hadoop_does() -> 
 
 
 @pytest.mark.usefixtures("submits")
-def test_on_the_worker_executors_alone_are_labelled(
+def test_with_a_driver_on_the_worker_only_executor_pods_are_labelled(
     spark: FakeSpark, api: KubernetesServer, on_kubernetes: Connections
 ) -> None:
     connect_kubernetes(on_kubernetes, api, "client")
@@ -75,7 +75,7 @@ def test_on_the_worker_executors_alone_are_labelled(
 
 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
-def test_the_spark_provider_needs_nothing_of_its_own_for_kubernetes(
+def test_submission_to_kubernetes_works_without_the_kubernetes_provider(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without Kubernetes' provider its hook asks for a name that is not there."""
@@ -84,7 +84,7 @@ def test_the_spark_provider_needs_nothing_of_its_own_for_kubernetes(
 
 
 @pytest.mark.usefixtures("on_kubernetes")
-def test_a_token_among_the_settings_is_refused_and_not_repeated(spark: FakeSpark) -> None:
+def test_a_token_in_the_spark_settings_is_refused_and_not_shown(spark: FakeSpark) -> None:
     conf = {"spark.kubernetes.authenticate.submission.oauthToken": _CANARY}
     with pytest.raises(ConfigurationError, match="oauthTokenFile") as caught:
         run_task(deletion(spark, conf=conf), context_of())

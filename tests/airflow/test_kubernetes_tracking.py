@@ -68,7 +68,7 @@ def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> S
 @pytest.mark.promise("A7")
 @pytest.mark.usefixtures("on_kubernetes")
 @pytest.mark.parametrize("is_noted", [True, False])
-def test_the_driver_of_a_lost_worker_is_found_again(
+def test_a_retry_finds_the_driver_of_a_lost_worker(
     spark: FakeSpark,
     api: KubernetesServer,
     submits: dict[str, Any],
@@ -89,7 +89,7 @@ def test_the_driver_of_a_lost_worker_is_found_again(
 
 
 @pytest.mark.usefixtures("on_kubernetes")
-def test_a_pod_that_is_gone_is_submitted_anew_so_that_the_ledger_is_asked(
+def test_a_retry_submits_the_job_again_if_the_driver_pod_is_gone(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
     store = _left(spark, api, submits)
@@ -101,7 +101,7 @@ def test_a_pod_that_is_gone_is_submitted_anew_so_that_the_ledger_is_asked(
 
 
 @pytest.mark.usefixtures("on_kubernetes")
-def test_a_pod_that_is_being_deleted_is_waited_for_and_then_another_is_submitted(
+def test_a_retry_waits_for_a_terminating_driver_pod_before_it_submits_again(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
     """As after a try that timed out, whose driver has its grace: the retry is not lost on it."""
@@ -123,7 +123,7 @@ def test_a_pod_that_is_being_deleted_is_waited_for_and_then_another_is_submitted
 
 
 @pytest.mark.usefixtures("on_kubernetes")
-def test_nothing_is_submitted_while_nobody_says_what_runs(
+def test_nothing_is_submitted_while_the_api_server_is_unavailable(
     spark: FakeSpark,
     api: KubernetesServer,
     submits: dict[str, Any],
@@ -139,7 +139,7 @@ def test_nothing_is_submitted_while_nobody_says_what_runs(
 
 @pytest.mark.promise("A16")
 @pytest.mark.usefixtures("on_kubernetes")
-def test_the_driver_is_deleted_when_the_task_that_found_it_is_killed(
+def test_killing_a_retry_deletes_the_driver_pod_that_it_found(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], aborted: list[str]
 ) -> None:
     store = _left(spark, api, submits)
@@ -155,7 +155,7 @@ def test_the_driver_is_deleted_when_the_task_that_found_it_is_killed(
 
 @pytest.mark.promise("A16")
 @pytest.mark.parametrize(("mode", "role"), [("client", EXECUTOR), ("cluster", "driver")])
-def test_pods_are_deleted_of_which_nobody_has_heard(
+def test_a_kill_during_spark_submit_deletes_the_pods_that_it_created(
     spark: FakeSpark,
     api: KubernetesServer,
     aborted: list[str],

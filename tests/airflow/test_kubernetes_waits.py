@@ -68,7 +68,7 @@ _NO_NODE: Final = {
         (_waiting("InvalidImageName", "A:1"), "InvalidImageName"),
     ],
 )
-def test_a_pod_that_is_never_started_is_deleted_and_the_wait_told(
+def test_a_pod_that_does_not_start_in_time_is_deleted_and_the_reason_is_reported(
     api: KubernetesServer, status: dict[str, Any], words: str
 ) -> None:
     put_pod(api, **status)
@@ -79,7 +79,7 @@ def test_a_pod_that_is_never_started_is_deleted_and_the_wait_told(
     assert api.deleted == [f"{TAG}-driver"]
 
 
-def test_a_pod_that_we_may_not_delete_is_not_said_to_be_ended(
+def test_a_pod_that_cannot_be_deleted_is_reported_as_one_that_may_still_commit(
     api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may begin at any later time, and commit."""
@@ -104,7 +104,7 @@ def test_a_pod_that_we_may_not_delete_is_not_said_to_be_ended(
     ],
 )
 @pytest.mark.usefixtures("on_kubernetes")
-def test_why_a_driver_has_failed_is_said_and_its_pod_stays(
+def test_the_reason_of_a_failed_driver_is_reported_and_its_pod_is_kept(
     spark: FakeSpark,
     api: KubernetesServer,
     submits: dict[str, Any],
@@ -123,7 +123,7 @@ def test_why_a_driver_has_failed_is_said_and_its_pod_stays(
 
 
 @pytest.mark.usefixtures("on_kubernetes")
-def test_a_driver_that_failed_in_words_keeps_its_pod(
+def test_the_pod_of_a_driver_that_reported_an_error_is_kept(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
     submits |= ended("Error", 1)
@@ -135,7 +135,7 @@ def test_a_driver_that_failed_in_words_keeps_its_pod(
 
 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
-def test_a_driver_that_ended_well_and_left_no_result_keeps_its_pod(
+def test_the_pod_of_a_driver_that_succeeded_without_a_result_is_kept(
     spark: FakeSpark, api: KubernetesServer
 ) -> None:
     """As with a result_dir that is a disk of the pod's own: its log alone says what it did."""
@@ -146,7 +146,7 @@ def test_a_driver_that_ended_well_and_left_no_result_keeps_its_pod(
     assert len(api.objects.list("pods", SPACE)) == 1
 
 
-def test_a_driver_that_is_done_is_not_kept_alive_by_what_runs_beside_it(
+def test_a_driver_has_ended_even_if_a_sidecar_container_still_runs(
     api: KubernetesServer,
 ) -> None:
     mesh = {"name": "istio-proxy", "state": {"running": {}}}
@@ -158,7 +158,9 @@ def test_a_driver_that_is_done_is_not_kept_alive_by_what_runs_beside_it(
         assert found.has_succeeded is has_succeeded
 
 
-def test_what_ends_beside_a_driver_does_not_end_it(api: KubernetesServer) -> None:
+def test_a_driver_has_not_ended_when_only_a_sidecar_container_has_ended(
+    api: KubernetesServer,
+) -> None:
     beside = {"name": "fetch", "state": {"terminated": {"exitCode": 1}}}
     driver = {"name": "spark-kubernetes-driver", "state": {"running": {}}}
     put_pod(api, phase="Running", containerStatuses=[beside, driver])
@@ -167,7 +169,7 @@ def test_what_ends_beside_a_driver_does_not_end_it(api: KubernetesServer) -> Non
     assert not found.has_ended
 
 
-def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
+def test_a_pod_on_an_unreachable_node_is_polled_until_the_time_limit(
     api: KubernetesServer,
 ) -> None:
     put_pod(api, phase="Unknown")
@@ -178,7 +180,7 @@ def test_a_node_that_does_not_answer_is_waited_for_and_then_given_up(
     assert run_on_kubernetes(api, back, silence_s=60).follow(POD) is not None
 
 
-def test_one_that_does_not_end_when_it_is_told_to_is_told_of_kubernetes(
+def test_a_driver_pod_that_still_runs_after_a_kill_raises_an_error_with_its_state(
     api: KubernetesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_pod(api, **RUNNING)
@@ -189,7 +191,9 @@ def test_one_that_does_not_end_when_it_is_told_to_is_told_of_kubernetes(
         run_on_kubernetes(api, Clock(), silence_s=60).end_earlier(POD, TAG)
 
 
-def test_a_pod_that_should_be_gone_and_is_said_to_run_is_given_up(api: KubernetesServer) -> None:
+def test_a_pod_that_still_runs_after_its_deletion_time_raises_an_error(
+    api: KubernetesServer,
+) -> None:
     """Kubernetes deletes those of a node that is away, and calls them running until it is back."""
     labels = {LABEL: TAG, "spark-role": "driver"}
     meta: dict[str, Any] = {"name": f"{TAG}-driver", "labels": labels}
@@ -211,13 +215,15 @@ def test_a_pod_that_should_be_gone_and_is_said_to_run_is_given_up(api: Kubernete
     assert run_on_kubernetes(api, done, silence_s=0).follow(POD) is not None
 
 
-def test_a_killed_task_waits_no_more(api: KubernetesServer) -> None:
+def test_a_killed_task_stops_waiting_for_its_driver(api: KubernetesServer) -> None:
     put_pod(api, **RUNNING)
     with pytest.raises(InterruptedError):
         run_on_kubernetes(api, Clock(), killed=True).follow(POD)
 
 
-def test_executors_that_nobody_starts_end_the_driver_on_the_worker(api: KubernetesServer) -> None:
+def test_the_driver_on_the_worker_is_stopped_if_no_executor_starts_in_time(
+    api: KubernetesServer,
+) -> None:
     put_pod(api, role=EXECUTOR, **_NO_NODE)
     stopped = threading.Event()
     bounds = Bounds(start_s=0.5, poll_s=1)
@@ -230,7 +236,7 @@ def test_executors_that_nobody_starts_end_the_driver_on_the_worker(api: Kubernet
     assert "Insufficient memory" in str(run.overdue)
 
 
-def test_one_executor_that_runs_is_enough(api: KubernetesServer) -> None:
+def test_the_driver_is_not_stopped_if_one_executor_runs(api: KubernetesServer) -> None:
     put_pod(api, role=EXECUTOR, name="a-runs", **RUNNING)
     put_pod(api, role=EXECUTOR, name="b-waits")
     stopped = threading.Event()

@@ -185,7 +185,7 @@ _TASKS: Final = (*_SPARK_TASKS, *_METASTORE_TASKS)
 @pytest.mark.parametrize(
     ("task", "read", "written"), _TASKS, ids=lambda given: type(given).__name__
 )
-def test_a_task_says_at_its_start_which_tables_it_reads_and_writes(
+def test_a_task_reports_the_tables_that_it_reads_and_writes_when_it_starts(
     task: BaseOperator, read: list[str], written: list[str]
 ) -> None:
     assert _names(DefaultExtractor(task).extract()) == (read, written)
@@ -204,7 +204,7 @@ def test_a_task_says_at_its_start_which_tables_it_reads_and_writes(
         ("/d", None),
     ],
 )
-def test_files_have_the_names_that_openlineage_gives_them(
+def test_source_files_have_openlineage_dataset_names(
     location: str, dataset: tuple[str, str] | None
 ) -> None:
     task = operators.HiveAcidTransactionOperator(
@@ -220,18 +220,20 @@ def test_files_have_the_names_that_openlineage_gives_them(
     assert named == ([] if dataset is None else [dataset])
 
 
-def test_the_tables_of_every_operator_are_tested() -> None:
+def test_the_lineage_of_every_operator_is_tested() -> None:
     exported = {getattr(operators, name) for name in operators.__all__}
     classes = {one for one in exported if isinstance(one, type) and issubclass(one, BaseOperator)}
     assert {type(task) for task, *_ in _TASKS} | set(map(type, _WITHOUT_LINEAGE)) == classes
 
 
 @pytest.mark.parametrize("task", _WITHOUT_LINEAGE, ids=lambda task: type(task).__name__)
-def test_a_task_that_reads_and_writes_no_rows_says_nothing(task: BaseOperator) -> None:
+def test_an_operator_that_reads_and_writes_no_rows_has_no_lineage(task: BaseOperator) -> None:
     assert ExtractorManager().get_extractor_class(task) is None
 
 
-def test_a_table_has_the_metastores_address_and_its_columns(metastore: StubServer) -> None:
+def test_a_table_dataset_has_the_address_of_the_metastore_and_its_columns(
+    metastore: StubServer,
+) -> None:
     found = DefaultExtractor(_merge()).extract()
     assert found is not None
     (table,) = found.inputs
@@ -240,7 +242,7 @@ def test_a_table_has_the_metastores_address_and_its_columns(metastore: StubServe
     assert columns == [("id", "bigint"), ("day", "date")]
 
 
-def test_at_its_end_a_task_says_what_it_wrote(spark: FakeSpark) -> None:
+def test_a_task_reports_the_version_and_counts_of_its_table_when_it_ends(spark: FakeSpark) -> None:
     task = _merge(spark)
     run_task(task, context_of("task"))
     found = DefaultExtractor(task).extract_on_complete(None)
@@ -252,7 +254,7 @@ def test_at_its_end_a_task_says_what_it_wrote(spark: FakeSpark) -> None:
     assert "version" not in found.inputs[0].facets
 
 
-def test_a_task_that_failed_says_no_version(spark: FakeSpark) -> None:
+def test_a_failed_task_reports_no_version(spark: FakeSpark) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "another write"}, status="failed")
     task = _merge(spark)
     with pytest.raises(Exception, match="another write"):
@@ -264,14 +266,14 @@ def test_a_task_that_failed_says_no_version(spark: FakeSpark) -> None:
     assert written.outputFacets == {}
 
 
-def test_a_table_that_is_gone_keeps_its_name() -> None:
+def test_a_missing_table_is_reported_without_columns() -> None:
     task = operators.HiveAcidCompactOperator(task_id="task", table="demo.gone")
     found = DefaultExtractor(task).extract()
     assert found is not None
     assert [(one.name, one.facets) for one in found.outputs] == [("demo.gone", {})]
 
 
-def test_without_a_metastore_tables_have_no_columns(
+def test_tables_are_reported_without_columns_if_the_metastore_is_unreachable(
     connections: Connections, metastore: StubServer
 ) -> None:
     uri = metastore.uri
@@ -293,7 +295,7 @@ def _change(dataset: Any) -> tuple[str, str | None]:  # noqa: ANN401 - OpenLinea
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_create_task_says_the_tables_columns_and_whether_it_is_new(
+def test_a_create_task_reports_the_columns_of_the_table_and_whether_it_is_new(
     monkeypatch: pytest.MonkeyPatch, *, is_new: bool
 ) -> None:
     made = MadeTable(ref=TableRef("demo", "gone"), is_new=is_new, location="file:/warehouse/gone")
@@ -317,7 +319,7 @@ def test_a_create_task_says_the_tables_columns_and_whether_it_is_new(
         assert not is_new or _change(table) == ("CREATE", None)
 
 
-def test_a_tag_task_says_which_version_it_has_tagged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_task_reports_the_version_that_it_tagged(monkeypatch: pytest.MonkeyPatch) -> None:
     write_ids = f"demo.orders:12:{2**63 - 1}::"
     tag = Tag(name="closing", table_id="1", write_ids=write_ids, made_s=0.0)
     monkeypatch.setattr(HiveAcidHook, "make_tag", lambda *_, **__: tag)
@@ -328,7 +330,7 @@ def test_a_tag_task_says_which_version_it_has_tagged(monkeypatch: pytest.MonkeyP
     assert found.inputs[0].facets["version"].datasetVersion == "12"
 
 
-def test_a_script_says_which_tables_it_creates_alters_renames_and_drops(
+def test_a_script_reports_the_tables_that_it_creates_alters_renames_and_drops(
     monkeypatch: pytest.MonkeyPatch, spark: FakeSpark
 ) -> None:
     unchanged = {"demo.there"}
@@ -385,7 +387,7 @@ def _result(table: str, status: JobStatus = JobStatus.COMMITTED, **more: Any) ->
         (JobStatus.FAILED, False),
     ],
 )
-def test_a_change_that_this_or_an_earlier_try_has_made_is_told(
+def test_a_change_that_this_or_an_earlier_try_committed_is_reported(
     status: JobStatus, *, is_told: bool
 ) -> None:
     job = DropTable(target="demo.gone")
@@ -395,7 +397,7 @@ def test_a_change_that_this_or_an_earlier_try_has_made_is_told(
     assert table.outputFacets == {}  # the metastore counts nothing
 
 
-def test_a_transaction_says_which_tables_it_empties_or_replaces() -> None:
+def test_a_transaction_reports_the_tables_that_it_truncates_or_overwrites() -> None:
     task = operators.HiveAcidTransactionOperator(
         task_id="task",
         statements=[
@@ -413,7 +415,7 @@ def test_a_transaction_says_which_tables_it_empties_or_replaces() -> None:
     } == {"demo.b": ("3", ("OVERWRITE", None)), "demo.d": ("5", ("TRUNCATE", None))}
 
 
-def test_a_script_says_the_last_version_of_a_table_and_the_sums_of_its_counts() -> None:
+def test_a_script_reports_the_last_version_and_the_total_counts_of_a_table() -> None:
     task = operators.HiveAcidSqlOperator(
         task_id="task", sql="DELETE FROM demo.t WHERE id = 1; UPDATE demo.t SET id = 2"
     )
@@ -438,7 +440,7 @@ def test_a_script_says_the_last_version_of_a_table_and_the_sums_of_its_counts() 
         ("there", [("id", "bigint"), ("day", "date")]),
     ],
 )
-def test_a_table_that_the_metastore_does_not_know_has_the_columns_of_its_statement(
+def test_a_table_that_does_not_exist_yet_has_the_columns_of_its_create_statement(
     name: str, columns: list[tuple[str, str]]
 ) -> None:
     task = operators.HiveAcidSqlOperator(
@@ -451,7 +453,7 @@ def test_a_table_that_the_metastore_does_not_know_has_the_columns_of_its_stateme
     assert [(one.name, one.type) for one in table.facets["schema"].fields] == columns
 
 
-def test_a_worker_without_the_login_of_the_driver_still_names_the_tables(
+def test_a_worker_without_the_drivers_login_still_reports_the_tables(
     connections: Connections, metastore: StubServer
 ) -> None:
     login = {"authentication": "password", "secret_in_clear": True, "secret_from": "env:ABSENT"}
@@ -704,13 +706,13 @@ _WITH_SOURCES: Final = {
 
 
 @pytest.mark.parametrize(("task", "sources"), _WITH_SOURCES.values(), ids=_WITH_SOURCES)
-def test_a_written_column_has_its_source_columns(
+def test_each_written_column_is_reported_with_its_source_columns(
     task: BaseOperator, sources: dict[str, dict[str, str]]
 ) -> None:
     assert _sources(DefaultExtractor(task).extract()) == sources
 
 
-def test_a_source_column_has_the_address_of_its_dataset(metastore: StubServer) -> None:
+def test_a_source_column_has_the_namespace_and_name_of_its_dataset(metastore: StubServer) -> None:
     task = _sql("INSERT INTO demo.other SELECT id, day FROM demo.lines")
     found = DefaultExtractor(task).extract()
     assert found is not None
@@ -726,7 +728,9 @@ def test_a_source_column_has_the_address_of_its_dataset(metastore: StubServer) -
 
 
 @pytest.mark.parametrize("status", ["committed", "nothing_to_do"])
-def test_a_table_that_was_there_before_has_no_source_columns(spark: FakeSpark, status: str) -> None:
+def test_a_table_that_existed_before_the_task_has_no_source_columns(
+    spark: FakeSpark, status: str
+) -> None:
     spark.tell(status=status)
     task = _sql(
         "CREATE TABLE IF NOT EXISTS demo.other AS SELECT id FROM demo.lines",
@@ -738,7 +742,7 @@ def test_a_table_that_was_there_before_has_no_source_columns(spark: FakeSpark, s
     assert _sources(found) == expected
 
 
-def test_a_failure_of_the_analysis_leaves_only_the_source_columns_out(
+def test_a_failed_column_analysis_omits_only_the_source_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
@@ -758,7 +762,7 @@ def test_a_task_with_too_much_sql_has_no_source_columns() -> None:
     assert _sources(DefaultExtractor(task).extract()) == {}
 
 
-def test_without_a_metastore_columns_have_no_source_columns(
+def test_columns_have_no_source_columns_if_the_metastore_is_unreachable(
     connections: Connections, metastore: StubServer
 ) -> None:
     uri = metastore.uri

@@ -70,7 +70,7 @@ def page_of(yarn: Pretended, application_id: str = APP) -> str:
 # ---- the table's page ----------------------------------------------------------------------------
 
 
-def test_a_table_link_leads_to_our_page_with_the_table_in_the_metastores_spelling() -> None:
+def test_a_table_link_opens_our_page_with_the_table_name_in_lower_case() -> None:
     link = links_of(HiveAcidTagOperator(task_id="t", table="Demo.Flights", name="closing"))["Table"]
     assert link == TABLE
     (page,) = HiveAcidPlugin.react_apps
@@ -106,7 +106,7 @@ def test_an_sql_task_links_to_the_only_table_that_it_changes(sql: str, link: str
     assert links_of(HiveAcidSqlOperator(task_id="t", sql=sql))["Table"] == link
 
 
-def test_a_task_whose_table_is_not_rendered_has_no_link() -> None:
+def test_a_task_has_no_links_before_its_table_is_rendered() -> None:
     task = HiveAcidDeleteOperator(task_id="t", table="{{ params.table }}", where="id = 1")
     assert links_of(task) == {"Table": "", "Spark application": "", "Spark UI": ""}
 
@@ -166,7 +166,7 @@ def test_a_failed_task_keeps_the_links_to_its_driver(spark: FakeSpark, yarn: Pre
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_task_that_defers_stores_the_link_first_and_has_it_again_when_it_is_woken(
+def test_a_task_stores_its_link_before_it_defers_and_has_it_again_after_it_resumes(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     yarn.app, store, context = dict(RUNNING), StateStore(), context_of()
@@ -188,9 +188,7 @@ def test_a_task_that_defers_stores_the_link_first_and_has_it_again_when_it_is_wo
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_retry_that_finds_its_driver_links_to_that_driver(
-    spark: FakeSpark, yarn: Pretended
-) -> None:
+def test_a_retry_links_to_the_driver_that_it_found(spark: FakeSpark, yarn: Pretended) -> None:
     store = StateStore()
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
@@ -205,7 +203,7 @@ def test_a_retry_that_finds_its_driver_links_to_that_driver(
     assert stored(again)["Spark application"] == page_of(yarn, "application_1_0007")
 
 
-def test_the_watch_over_a_driver_on_the_worker_tells_of_the_application_that_yarn_lists(
+def test_the_yarn_application_of_a_driver_on_the_worker_is_found_by_its_tag(
     yarn: Pretended,
 ) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: "tag"}
@@ -223,7 +221,7 @@ def test_the_watch_over_a_driver_on_the_worker_tells_of_the_application_that_yar
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_driver_that_no_cluster_knows_has_no_spark_link(
+def test_a_driver_outside_a_cluster_has_no_spark_link(
     spark: FakeSpark, connections: Connections
 ) -> None:
     assert connections
@@ -234,7 +232,9 @@ def test_a_driver_that_no_cluster_knows_has_no_spark_link(
 
 
 @pytest.mark.usefixtures("on_kubernetes", "submits")
-def test_a_pod_without_an_address_in_the_connection_has_no_link(spark: FakeSpark) -> None:
+def test_a_driver_pod_has_no_spark_link_without_page_addresses_in_the_connection(
+    spark: FakeSpark,
+) -> None:
     context = context_of(task_state_store=StateStore())
     run_task(deletion(spark), context)
     assert stored(context) == {"Table": TABLE}
@@ -266,12 +266,12 @@ def test_a_link_that_cannot_be_stored_does_not_fail_the_task(spark: FakeSpark) -
         ("", ""),
     ],
 )  # fmt: skip
-def test_a_link_is_http_and_has_no_secret(given: str, url: str) -> None:
+def test_a_link_is_an_http_url_without_secrets(given: str, url: str) -> None:
     assert page_url(given) == url
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_what_yarn_reports_is_stored_without_a_login_and_a_query(
+def test_a_url_that_yarn_reports_is_stored_without_its_login_and_query(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     yarn.app = {**SUCCEEDED, "trackingUrl": "https://etl:s3cr3t@rm:8090/proxy/a?token=s3cr3t"}
@@ -317,7 +317,7 @@ def waiting(spark: FakeSpark, context: dict[str, Any]) -> Any:  # noqa: ANN401 -
 
 
 @pytest.mark.usefixtures("with_pages", "submits")
-def test_a_driver_on_kubernetes_has_the_links_of_the_connection(spark: FakeSpark) -> None:
+def test_a_driver_on_kubernetes_has_links_to_the_pages_of_the_connection(spark: FakeSpark) -> None:
     spark.tell(spark_app_id=SPARK_ID)  # the result does not tell the pod, which stays known
     task, context = deletion(spark), context_of(task_state_store=StateStore())
     run_task(task, context)
@@ -326,7 +326,7 @@ def test_a_driver_on_kubernetes_has_the_links_of_the_connection(spark: FakeSpark
 
 
 @pytest.mark.usefixtures("with_pages")
-def test_a_task_that_defers_on_kubernetes_stores_its_links_first(
+def test_a_task_on_kubernetes_stores_its_links_before_it_defers(
     spark: FakeSpark, submits: dict[str, Any]
 ) -> None:
     submits["phase"] = "Running"
@@ -338,7 +338,7 @@ def test_a_task_that_defers_on_kubernetes_stores_its_links_first(
 
 @pytest.mark.usefixtures("with_pages")
 @pytest.mark.parametrize("end", ["ended", "timed out"])
-def test_a_task_that_is_woken_has_its_links_again(
+def test_a_resumed_task_on_kubernetes_has_its_links_again(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], end: str
 ) -> None:
     submits["phase"] = "Running"
@@ -356,7 +356,7 @@ def test_a_task_that_is_woken_has_its_links_again(
 
 
 @pytest.mark.usefixtures("with_pages")
-def test_a_retry_that_follows_a_pod_and_defers_has_its_links(
+def test_a_retry_that_tracks_a_pod_stores_its_links_before_it_defers(
     spark: FakeSpark, submits: dict[str, Any]
 ) -> None:
     submits["phase"] = "Running"
@@ -369,7 +369,7 @@ def test_a_retry_that_follows_a_pod_and_defers_has_its_links(
 
 
 @pytest.mark.usefixtures("with_pages")
-def test_an_api_server_that_refuses_costs_only_the_link_that_needs_it(
+def test_an_unavailable_api_server_omits_only_the_link_to_the_spark_ui(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
     submits.clear()
@@ -382,7 +382,7 @@ def test_an_api_server_that_refuses_costs_only_the_link_that_needs_it(
 
 
 @pytest.mark.usefixtures("on_kubernetes")
-def test_an_executors_pod_tells_the_application_of_a_driver_on_the_worker(
+def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_executor_pod(
     api: KubernetesServer,
 ) -> None:
     put_pod(api, role="executor", phase="Running")
@@ -410,7 +410,7 @@ def test_an_executors_pod_tells_the_application_of_a_driver_on_the_worker(
 
 
 @pytest.mark.parametrize(("master", "error"), [("local[1]", None), ("spark://m:7077", ERROR)])
-def test_a_driver_on_the_worker_has_its_links_from_the_result(
+def test_links_of_a_driver_on_the_worker_use_the_application_id_of_its_result(
     spark: FakeSpark, connections: Connections, master: str, error: dict[str, str] | None
 ) -> None:
     extra = {"application_url": MASTER, "history_url": HISTORY}
@@ -427,7 +427,7 @@ def test_a_driver_on_the_worker_has_its_links_from_the_result(
 
 
 @pytest.mark.usefixtures("connections")
-def test_without_the_addresses_a_driver_on_the_worker_has_no_spark_link(spark: FakeSpark) -> None:
+def test_a_driver_on_the_worker_has_no_spark_link_without_page_addresses(spark: FakeSpark) -> None:
     spark.tell(spark_app_id="app-1")
     context = context_of()
     run_task(deletion(spark), context)
@@ -455,7 +455,7 @@ def test_a_statement_has_no_link_to_the_driver_of_an_earlier_statement(
     assert seen == [history_of("app-1"), ""]
 
 
-def test_on_yarn_the_addresses_of_the_connection_replace_yarns(
+def test_on_yarn_the_page_addresses_of_the_connection_replace_those_of_yarn(
     spark: FakeSpark, yarn: Pretended, on_yarn: Connections
 ) -> None:
     yarn.app = {**SUCCEEDED, "trackingUrl": f"{yarn.web}/proxy/{APP}/"}
@@ -484,7 +484,7 @@ EVERY = "http://a/{namespace}-{pod}-{application_id}"
         ("local", "client", "", ""),
     ],
 )
-def test_an_applications_page_needs_all_of_its_fields(
+def test_an_application_page_has_no_url_unless_all_its_fields_are_known(
     master: str, mode: str, template: str, page: str
 ) -> None:
     pages = DriverPages.read("c", {"application_url": template})
@@ -519,7 +519,7 @@ def test_ids_are_quoted_in_urls() -> None:
         ("history_url", "http://history/#a", "address alone"),
     ],
 )
-def test_a_wrong_address_is_refused_before_anything_is_submitted(
+def test_an_invalid_page_address_is_refused_before_submission(
     spark: FakeSpark, connections: Connections, name: str, url: object, reason: str
 ) -> None:
     connections.add("spark_default", "spark", host="local[1]", extra={name: url})
@@ -529,7 +529,7 @@ def test_a_wrong_address_is_refused_before_anything_is_submitted(
     assert spark.calls == []
 
 
-def test_a_new_driver_replaces_both_links_of_the_driver_before() -> None:
+def test_a_new_driver_replaces_both_links_of_the_previous_driver() -> None:
     links, stored_urls = DriverLinks(), dict[str, str]()
     links.show("1", "http://rm/app/1", "http://rm/ui/1", stored_urls.__setitem__)
     links.show("2", "http://rm/app/2", "", stored_urls.__setitem__)
@@ -542,7 +542,7 @@ def test_a_new_driver_replaces_both_links_of_the_driver_before() -> None:
     assert set(stored_urls.values()) == {links.application} == {""}
 
 
-def test_a_later_statement_of_a_woken_task_has_no_link_of_the_process_before() -> None:
+def test_a_resumed_task_keeps_the_stored_links_until_its_next_statement() -> None:
     links, stored_urls = DriverLinks(), {"_link_SparkUiLink": "http://rm/ui/1"}
     links.resume()
     links.show("1", "http://rm/app/1", "", stored_urls.__setitem__)
@@ -551,7 +551,7 @@ def test_a_later_statement_of_a_woken_task_has_no_link_of_the_process_before() -
     assert stored_urls["_link_SparkUiLink"] == ""
 
 
-def test_a_woken_task_forgets_the_links_before_its_next_statement(
+def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
     spark: FakeSpark, yarn: Pretended, on_yarn: Connections
 ) -> None:
     connect_yarn(on_yarn, yarn, "cluster")

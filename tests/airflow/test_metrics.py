@@ -41,7 +41,7 @@ def task(spark: FakeSpark) -> HiveAcidDeleteOperator:
     )
 
 
-def test_a_committed_job_counts_with_its_rows_and_bytes(
+def test_a_committed_job_is_counted_with_its_rows_and_bytes(
     task: HiveAcidDeleteOperator, sent: list[tuple[Any, ...]]
 ) -> None:
     run_task(task, context_of("task"))
@@ -55,7 +55,7 @@ def test_a_committed_job_counts_with_its_rows_and_bytes(
     ]
 
 
-def test_rows_that_an_earlier_try_wrote_do_not_count_again(
+def test_rows_that_an_earlier_try_wrote_are_not_counted_again(
     task: HiveAcidDeleteOperator, spark: FakeSpark, sent: list[tuple[Any, ...]]
 ) -> None:
     spark.tell(status="already_done")
@@ -63,7 +63,7 @@ def test_rows_that_an_earlier_try_wrote_do_not_count_again(
     assert {name for name, *_ in sent} == {"hiveacid.jobs", "hiveacid.job_duration"}
 
 
-def test_a_failed_job_counts_by_its_error(
+def test_a_failed_job_is_counted_with_its_error_type(
     task: HiveAcidDeleteOperator, spark: FakeSpark, sent: list[tuple[Any, ...]]
 ) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "another write"}, status="failed")

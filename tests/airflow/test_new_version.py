@@ -67,7 +67,7 @@ def test_the_sensor_fires_for_new_data_and_not_for_a_compaction(warehouse: Wareh
     assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""], "partitions_omitted": 0}
 
 
-def test_a_write_that_changed_nothing_is_no_news_and_an_open_one_neither(
+def test_the_sensor_does_not_fire_for_an_empty_or_open_write(
     warehouse: Warehouse,
 ) -> None:
     table = warehouse.table("t", partitioned=True)
@@ -90,7 +90,7 @@ def test_a_write_that_changed_nothing_is_no_news_and_an_open_one_neither(
     assert seen(table, 1, partition="month=2")["partitions"] == ["month=2"]
 
 
-def test_it_waits_in_the_triggerer_and_answers_what_the_trigger_found(warehouse: Warehouse) -> None:
+def test_a_deferred_sensor_returns_the_version_that_its_trigger_found(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     sensor = HiveAcidNewVersionSensor(
@@ -119,7 +119,7 @@ def test_it_waits_in_the_triggerer_and_answers_what_the_trigger_found(warehouse:
     }
 
 
-def test_who_knows_a_later_version_than_there_is_reads_it_in_the_log(warehouse: Warehouse) -> None:
+def test_the_log_names_the_newest_version_if_since_is_a_later_version(warehouse: Warehouse) -> None:
     """As of a table that was dropped and made again."""
     table = warehouse.table("t")
     warehouse.delta(table, 1)
@@ -129,7 +129,7 @@ def test_who_knows_a_later_version_than_there_is_reads_it_in_the_log(warehouse: 
     )
 
 
-def test_what_is_wrong_fails_at_once(warehouse: Warehouse) -> None:
+def test_a_negative_since_or_a_missing_table_fails_at_once(warehouse: Warehouse) -> None:
     with pytest.raises(ConfigurationError, match="since"):
         HiveAcidNewVersionSensor(task_id="s", table="db.t", since=-1)
     sensor = HiveAcidNewVersionSensor(task_id="s", table=f"{warehouse.db}.nope", since=0)
@@ -154,7 +154,7 @@ def compact_as_hive_4_does(warehouse: Warehouse, table: TableInfo, low: int, hig
 
 
 @pytest.mark.promise("V5")
-def test_a_cleaner_waits_for_the_look(
+def test_a_cleaner_does_not_remove_deltas_while_the_sensor_lists_them(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("t")
@@ -172,7 +172,7 @@ def test_a_cleaner_waits_for_the_look(
     assert all(t.state is not TxnState.OPEN for t in warehouse.client.open_txns_info())
 
 
-def test_no_transaction_is_opened_while_no_write_has_ended(
+def test_the_sensor_opens_a_transaction_only_after_a_new_write_ended(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, client = warehouse.table("t"), warehouse.client
@@ -200,7 +200,7 @@ def test_no_transaction_is_opened_while_no_write_has_ended(
     assert [one.version for one in sensor.look().due] == [2]
 
 
-def test_a_table_that_is_locked_against_readers_has_no_news_yet(
+def test_the_sensor_waits_while_an_exclusive_lock_blocks_readers(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, client = warehouse.table("t"), warehouse.client

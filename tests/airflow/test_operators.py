@@ -245,7 +245,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
 @pytest.mark.parametrize(
     ("operator", "arguments", "job"), CASES, ids=[c[0].__name__ for c in CASES]
 )
-def test_an_operator_ships_the_job_that_its_rendered_arguments_describe(
+def test_an_operator_submits_the_job_of_its_rendered_arguments(
     operator: type[HiveAcidSparkOperator],
     arguments: dict[str, Any],
     job: Job,
@@ -262,7 +262,7 @@ def _spec(spark: FakeSpark) -> str:
 
 
 @pytest.mark.parametrize("where", ["", "  ", "{{ '' }}"])
-def test_a_condition_that_a_template_left_blank_does_not_mean_every_row(
+def test_a_blank_condition_is_refused_instead_of_matching_every_row(
     where: str,
     connections: Connections,  # noqa: ARG001 - sets the environment
     spark: FakeSpark,
@@ -295,7 +295,7 @@ class NothingNamed:
     ("partition", "message"),
     [(NothingReturned(), "partition must map .*None"), (NothingNamed(), "partition is empty")],
 )
-def test_what_another_task_left_empty_does_not_mean_every_partition(
+def test_an_empty_partition_is_refused_instead_of_matching_every_partition(
     partition: Any,  # noqa: ANN401 - what a task returns
     message: str,
     connections: Connections,  # noqa: ARG001 - sets the environment
@@ -337,7 +337,7 @@ def test_what_another_task_left_empty_does_not_mean_every_partition(
         ),
     ],
 )
-def test_what_another_task_left_as_none_does_not_mean_every_row_or_column(
+def test_none_as_a_task_result_is_refused_instead_of_matching_every_row_or_column(
     operator: type[HiveAcidSparkOperator],
     arguments: dict[str, Any],
     name: str,
@@ -352,7 +352,7 @@ def test_what_another_task_left_as_none_does_not_mean_every_row_or_column(
     assert spark.calls == []
 
 
-def test_only_a_condition_that_is_left_out_means_every_row() -> None:
+def test_only_an_omitted_condition_matches_every_row() -> None:
     assert HiveAcidDeleteOperator(task_id="task", table="db.t").build_job().where is None
     with pytest.raises(ConfigurationError, match="where is None; give a condition, or omit"):
         HiveAcidDeleteOperator(task_id="task", table="db.t", where=None)
@@ -361,7 +361,7 @@ def test_only_a_condition_that_is_left_out_means_every_row() -> None:
     assert task.build_job().where == "id = 1"
 
 
-def test_a_mapped_condition_of_none_does_not_mean_every_row() -> None:
+def test_a_mapped_condition_of_none_is_refused_instead_of_matching_every_row() -> None:
     with DAG("d", schedule=None):
         mapped = HiveAcidDeleteOperator.partial(task_id="m", table="db.t").expand(where=["a", None])
     assert mapped.unmap({"where": "a"}).build_job().where == "a"
@@ -369,7 +369,7 @@ def test_a_mapped_condition_of_none_does_not_mean_every_row() -> None:
         mapped.unmap({"where": None})
 
 
-def test_partition_values_are_texts_or_whole_numbers_and_none_where_it_is_written() -> None:
+def test_partition_values_are_strings_or_integers_and_none_only_as_a_literal() -> None:
     with DAG("d", schedule=None, render_template_as_native_obj=True):
         task = HiveAcidInsertOperator(
             task_id="task",
@@ -396,7 +396,9 @@ def test_partition_values_are_texts_or_whole_numbers_and_none_where_it_is_writte
         {"when": "not_matched_by_source", "action": "update", "set": "{{ s }}"},
     ],
 )
-def test_what_a_template_may_yet_make_right_is_not_refused_early(clause: dict[str, str]) -> None:
+def test_templated_arguments_are_not_refused_while_the_dag_is_parsed(
+    clause: dict[str, str],
+) -> None:
     source = {"format": "{{ f }}", "location": "{{ l }}", "query": "{{ q }}"}
     HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": source, "clauses": [clause]})
     values = {"values": [["{{ ds }}"]], "columns": ["a", "b"]}
@@ -517,7 +519,7 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("operator", "arguments", "message"), WRONG)
-def test_a_wrong_argument_is_refused_while_its_dag_is_read(
+def test_a_wrong_argument_is_refused_while_the_dag_is_parsed(
     operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'task', argument .*{message}"):
@@ -525,7 +527,7 @@ def test_a_wrong_argument_is_refused_while_its_dag_is_read(
 
 
 @pytest.mark.parametrize(("operator", "arguments", "message"), WRONG)
-def test_a_wrong_argument_that_a_template_gave_is_named_when_the_task_runs(
+def test_a_wrong_rendered_argument_raises_an_input_error_when_the_task_runs(
     operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], message: str
 ) -> None:
     task = operator(task_id="task", **dict.fromkeys(arguments, "{{ later }}"))
@@ -545,7 +547,7 @@ def test_a_wrong_argument_that_a_template_gave_is_named_when_the_task_runs(
         ({"when": "matched", "action": "update", "sett": "{{ s }}"}, "has no key 'sett'"),
     ],
 )
-def test_a_typo_beside_a_template_is_found_while_the_dag_is_read(
+def test_a_typo_beside_a_template_is_refused_while_the_dag_is_parsed(
     clause: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=rf"task 'task', argument clauses: .*{message}"):
@@ -560,7 +562,7 @@ def test_a_typo_beside_a_template_is_found_while_the_dag_is_read(
         ({"ledger_retention_s": "a month"}, "ledger_retention_s must be a number"),
     ],
 )
-def test_what_every_operator_takes_is_checked_while_the_dag_is_read(
+def test_arguments_that_all_operators_share_are_checked_while_the_dag_is_parsed(
     arguments: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'task', argument .*{message}"):
@@ -571,21 +573,23 @@ def test_what_every_operator_takes_is_checked_while_the_dag_is_read(
     ("given", "found"),
     [({}, "none"), ({"version": 1, "tag": "a"}, "version and tag")],
 )
-def test_a_restore_goes_back_to_exactly_one_version(given: dict[str, Any], found: str) -> None:
+def test_a_restore_requires_exactly_one_of_version_timestamp_and_tag(
+    given: dict[str, Any], found: str
+) -> None:
     with pytest.raises(
         ConfigurationError, match=f"exactly one of version, timestamp and tag, found {found}"
     ):
         HiveAcidRestoreOperator(task_id="task", table="db.t", **given)
 
 
-def test_a_source_may_be_the_result_of_another_task() -> None:
+def test_a_source_may_be_the_result_of_an_upstream_task() -> None:
     with DAG("d", schedule=None):
         before = HiveAcidDeleteOperator(task_id="before", table="db.t")
         task = HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": before.output})
     assert task.upstream_task_ids == {"before"}
 
 
-def test_a_typo_is_an_import_error_that_names_task_and_argument(tmp_path: Path) -> None:
+def test_a_typo_is_a_dag_import_error_that_names_the_task_and_argument(tmp_path: Path) -> None:
     (tmp_path / "typo.py").write_text(
         "from airflow.sdk import DAG\n"
         "from airflow_hiveacid.operators.hive_acid import HiveAcidCompactOperator\n"
@@ -596,7 +600,7 @@ def test_a_typo_is_an_import_error_that_names_task_and_argument(tmp_path: Path) 
     assert "task 'nightly', argument choice: choice must be one of auto, minor, major" in error
 
 
-def test_conn_id_means_the_spark_connection() -> None:
+def test_conn_id_is_a_synonym_of_spark_conn_id() -> None:
     for arguments in (
         {"conn_id": "s"},
         {"spark_conn_id": "s"},
@@ -613,7 +617,7 @@ OPERATORS = sorted({c[0] for c in CASES}, key=lambda c: c.__name__)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_every_templated_field_is_an_argument_of_the_same_name(
+def test_every_template_field_is_an_attribute_of_the_task(
     operator: type[HiveAcidSparkOperator],
 ) -> None:
     arguments = next(c[1] for c in CASES if c[0] is operator)
@@ -623,14 +627,16 @@ def test_every_templated_field_is_an_argument_of_the_same_name(
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_the_constructor_judges_no_template(operator: type[HiveAcidSparkOperator]) -> None:
+def test_the_constructor_accepts_a_template_for_every_argument(
+    operator: type[HiveAcidSparkOperator],
+) -> None:
     arguments = next(c[1] for c in CASES if c[0] is operator)
     task = operator(task_id="task", **dict.fromkeys(arguments, "{{ later }}"))
     for name in arguments:
         assert getattr(task, name) == "{{ later }}"
 
 
-def test_sizing_is_rendered(connections: Connections, spark: FakeSpark) -> None:  # noqa: ARG001
+def test_memory_and_core_arguments_are_rendered(connections: Connections, spark: FakeSpark) -> None:  # noqa: ARG001
     task = HiveAcidCompactOperator(
         task_id="task",
         table="db.t",
@@ -649,7 +655,7 @@ def test_sizing_is_rendered(connections: Connections, spark: FakeSpark) -> None:
     assert spark.options["--num-executors"] == "3"
 
 
-def test_default_args_reach_our_arguments() -> None:
+def test_default_args_set_the_arguments_of_our_operators() -> None:
     with DAG(
         "d",
         schedule=None,
@@ -659,7 +665,7 @@ def test_default_args_reach_our_arguments() -> None:
     assert (task._conn_id, task.driver_memory, task.durable) == ("s", "3g", False)
 
 
-def test_a_dag_of_every_operator_survives_serialisation() -> None:
+def test_a_dag_of_every_operator_can_be_serialised_and_read_back() -> None:
     with DAG("d", schedule=None) as dag:
         for operator, arguments, _ in CASES[:1] + CASES[2:]:
             operator(task_id=f"{operator.__name__}_{len(dag.tasks)}", **arguments)

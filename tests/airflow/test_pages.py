@@ -45,7 +45,7 @@ def numbers(name: str, state: str = "fine", directories: int = 1) -> TableNumber
     return TableNumbers(row=row, details={"directories": [DIRECTORY] * directories})
 
 
-def test_a_document_has_at_most_64_kb_and_says_what_it_leaves_out() -> None:
+def test_a_page_document_has_at_most_64_kb_and_counts_what_it_omits() -> None:
     blocked = numbers("db.z", "blocked", 10_000)
     many = [*(numbers(f"db.table_{number:05d}") for number in range(3000)), blocked]
     queue: list[Any] = [[number, "db.t", "", "minor", "failed"] for number in range(1000)]
@@ -56,7 +56,7 @@ def test_a_document_has_at_most_64_kb_and_says_what_it_leaves_out() -> None:
     assert named("rows", made)[-1]["table"] == "db.z", "the most urgent table stays"
 
 
-def test_five_hundred_tables_fit_and_urgent_tables_get_the_details() -> None:
+def test_a_page_document_holds_500_tables_and_details_of_the_urgent_ones() -> None:
     blocked = numbers("db.z", "blocked", 10_000)
     made = document(
         [*(numbers(f"db.table_{number:03d}") for number in range(499)), blocked], measured_s=0.0
@@ -95,7 +95,7 @@ def get(
     return lambda role, path: asyncio.run(answer(role, path))
 
 
-def test_only_users_with_rights_see_numbers_and_fewer_see_hosts(
+def test_only_authorised_users_see_the_pages_and_only_admins_see_the_owners(
     get: Callable[[str, str], httpx.Response],
 ) -> None:
     paths = ("/hiveacid/tables", "/hiveacid/table?name=a.b&connection=c", "/hiveacid/owners")
@@ -109,7 +109,7 @@ def test_only_users_with_rights_see_numbers_and_fewer_see_hosts(
             assert get("ADMIN", f"{prefix}/{path}").status_code == 404
 
 
-def test_only_scripts_are_public_and_each_imported_script_is_served(
+def test_every_imported_script_is_served_without_a_login_and_no_other_file_is(
     get: Callable[[str, str], httpx.Response],
 ) -> None:
     found = get("", "/hiveacid-pages/main.js")
@@ -132,14 +132,14 @@ def test_a_button_sends_parameters_of_the_operations_dag() -> None:
     assert set(actions) <= set(dag.task_dict)
 
 
-def test_no_endpoint_accepts_a_change() -> None:
+def test_every_endpoint_accepts_only_get_requests() -> None:
     from airflow_hiveacid.ui.web import app, scripts  # noqa: PLC0415 - needs the home
 
     methods = {m for one in (app, scripts) for route in one.routes for m in route.methods}
     assert methods == {"GET"}
 
 
-def test_a_collection_before_a_real_metastore_names_every_value_and_no_host(
+def test_a_page_document_names_transactions_and_locks_but_no_host(
     warehouse: Warehouse,
 ) -> None:
     table = NewTable(ref=TableRef(warehouse.db, "t"), columns=(Column(name="id", type="int"),))

@@ -69,7 +69,7 @@ def spec(spark: FakeSpark) -> JobSpec:
 
 
 @pytest.mark.parametrize(("operator", "arguments"), EVERY)
-def test_every_operator_takes_them_and_renders_their_values(
+def test_operators_render_parameter_values_and_send_them_outside_the_sql_text(
     spark: FakeSpark, operator: type[HiveAcidSparkOperator], arguments: dict[str, Any]
 ) -> None:
     given = {"day": DAY, "v": "{{ 'ta' ~ 'sk' }}' OR '1'='1"}
@@ -99,7 +99,7 @@ def test_every_operator_takes_them_and_renders_their_values(
         (["day"], "must map names to values"),
     ],
 )
-def test_a_wrong_one_is_an_error_of_the_dag(
+def test_a_wrong_parameter_is_refused_while_the_dag_is_parsed(
     operator: type[HiveAcidSparkOperator],
     arguments: dict[str, Any],
     given: object,
@@ -109,7 +109,7 @@ def test_a_wrong_one_is_an_error_of_the_dag(
         operator(task_id="task", parameters=given, **arguments)
 
 
-def test_a_text_with_a_template_is_checked_when_it_is_rendered(spark: FakeSpark) -> None:
+def test_parameters_of_templated_sql_are_checked_after_rendering(spark: FakeSpark) -> None:
     task = HiveAcidDeleteOperator(
         task_id="task",
         table="demo.t",
@@ -122,7 +122,7 @@ def test_a_text_with_a_template_is_checked_when_it_is_rendered(spark: FakeSpark)
     assert spark.calls == []
 
 
-def test_values_of_python_keep_their_types(spark: FakeSpark) -> None:
+def test_python_values_keep_their_types_as_parameters(spark: FakeSpark) -> None:
     given = {"a": [Decimal("1.50"), 2], "b": dt.datetime(2026, 1, 31, 2), "c": None, "d": True}  # noqa: DTZ001
     task = HiveAcidDeleteOperator(
         task_id="task",
@@ -142,7 +142,7 @@ def test_values_of_python_keep_their_types(spark: FakeSpark) -> None:
     }
 
 
-def test_the_connection_says_whether_texts_may_reach_beyond_tables(
+def test_the_connection_decides_whether_unsafe_expressions_are_allowed(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add(
@@ -156,7 +156,7 @@ def test_the_connection_says_whether_texts_may_reach_beyond_tables(
     assert spec(spark).allow_unsafe_expressions
 
 
-def test_a_statement_of_a_transaction_may_have_its_own(spark: FakeSpark) -> None:
+def test_a_statement_of_a_transaction_may_have_its_own_parameters(spark: FakeSpark) -> None:
     own = {"delete": {"table": "demo.t", "where": "a = :a AND b = :b", "parameters": {"a": 1}}}
     task = HiveAcidTransactionOperator(
         task_id="task",

@@ -55,7 +55,7 @@ RESTORED: dict[str, Any] = {
 }
 
 
-def test_a_restore_is_a_table_of_partitions() -> None:
+def test_a_restore_is_shown_as_a_table_of_partitions() -> None:
     assert restore_lines(RESTORED) == (
         "partition  how      rows added  removed  unchanged",
         "month=1    base     10          2        0",
@@ -64,7 +64,7 @@ def test_a_restore_is_a_table_of_partitions() -> None:
     assert restore_lines({}) == restore_lines({"restore": []}) == ()
 
 
-def test_a_compaction_plan_is_a_table_of_partitions() -> None:
+def test_a_compaction_plan_is_shown_as_a_table_of_partitions() -> None:
     assert compaction_lines(PLANNED) == (
         "partition  compaction  directories  in        out  why",
         "month=1    minor       2            60.0 KiB       10 delta directories (threshold 10)",
@@ -72,7 +72,7 @@ def test_a_compaction_plan_is_a_table_of_partitions() -> None:
     )
 
 
-def test_a_cleaning_plan_is_a_table_of_paths() -> None:
+def test_a_cleaning_plan_is_shown_as_a_table_of_paths() -> None:
     assert cleaning_lines(CLEANED) == (
         "partition  action  path         why",
         "(table)    remove  delta_1_1_0  covered by base_2",
@@ -80,12 +80,12 @@ def test_a_cleaning_plan_is_a_table_of_paths() -> None:
     )
 
 
-def test_a_job_without_details_says_nothing() -> None:
+def test_a_job_without_details_shows_no_plan() -> None:
     assert compaction_lines({}) == ()
     assert cleaning_lines({"cleanings": [{"partition": "", "removed": [], "kept": []}]}) == ()
 
 
-def test_a_plan_of_thousands_is_cut_and_says_so() -> None:
+def test_a_long_plan_is_truncated_and_counts_the_omitted_lines() -> None:
     many = {"compactions": [{"partition": f"p={n}", "kind": "none"} for n in range(1000)]}
     lines = compaction_lines(many)
     assert len(lines) == 102
@@ -95,7 +95,7 @@ def test_a_plan_of_thousands_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("size", "text"), [(0, ""), (812, "812 B"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")]
 )
-def test_sizes_are_for_people(size: int, text: str) -> None:
+def test_sizes_are_shown_with_binary_units(size: int, text: str) -> None:
     details = {"compactions": [{"partition": "p", "kind": "k", "bytes_in": size}]}
     assert compaction_lines(details)[1].split() == ["p", "k", *text.split()]
 
@@ -115,7 +115,7 @@ def _result(kind: str, details: dict[str, Any]) -> JobResult:
     )
 
 
-def test_what_an_operator_describes_stands_in_the_tasks_log(
+def test_the_description_of_an_operators_result_is_logged(
     connections: Connections,  # noqa: ARG001 - sets the environment
     spark: FakeSpark,
     monkeypatch: pytest.MonkeyPatch,
@@ -134,7 +134,7 @@ def test_what_an_operator_describes_stands_in_the_tasks_log(
     assert told[at + len(planned)].startswith("compact of db.t: ")
 
 
-def test_a_conversion_is_told_step_by_step() -> None:
+def test_a_conversion_is_shown_as_a_table_of_steps() -> None:
     outcome = {"before": "flat", "after": "full_acid", "steps": ["a", "b"]}
     assert conversion_lines({"conversion": outcome}) == (
         "step  flat to full_acid",
@@ -144,7 +144,7 @@ def test_a_conversion_is_told_step_by_step() -> None:
     assert conversion_lines({}) == ()
 
 
-def test_answers_of_the_metastore_are_a_table() -> None:
+def test_rows_from_the_metastore_are_shown_as_a_table() -> None:
     rows = [{"lock_id": 1, "table": "db.t"}, {"lock_id": 23, "table": "db.u", "partition": "p=1"}]
     assert answer_lines({"rows": rows, "count": 2}) == (
         "lock_id  table  partition",
@@ -154,7 +154,7 @@ def test_answers_of_the_metastore_are_a_table() -> None:
     assert answer_lines({}) == answer_lines({"rows": []}) == ()
 
 
-def test_a_definition_is_one_line() -> None:
+def test_the_result_of_a_definition_is_one_line() -> None:
     def said(**more: Any) -> str:  # noqa: ANN401
         values = {"kind": "add_partitions", "status": JobStatus.COMMITTED, "table": "db.t"}
         return what_came_of(JobResult(job_key="k", **{**values, **more}))
@@ -164,7 +164,7 @@ def test_a_definition_is_one_line() -> None:
     assert said(kind="show_locks", table="", details={"count": 3}) == "show_locks: 3 rows"
 
 
-def test_a_result_is_a_table_of_what_was_written_and_how_long_it_took() -> None:
+def test_a_job_result_is_a_table_of_rows_files_bytes_and_seconds() -> None:
     done = JobResult(
         kind="merge",
         job_key="k",
@@ -186,7 +186,7 @@ def test_a_result_is_a_table_of_what_was_written_and_how_long_it_took() -> None:
     )
 
 
-def test_a_transaction_has_a_row_for_each_statement_and_a_cleaning_no_rows_of_tables() -> None:
+def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_counts() -> None:
     statements = [
         StatementResult(kind=kind, table=table, rows=RowCounts(inserted=1), files=2)
         for kind, table in (("insert", "demo.a"), ("merge", "demo.b"))

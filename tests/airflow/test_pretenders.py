@@ -66,7 +66,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> St
     return TaskStateStoreAccessor(ti_id=uuid.uuid4(), scope=scope)
 
 
-def test_a_store_gives_back_what_was_set_last_until_it_is_deleted(store: Store) -> None:
+def test_a_state_store_returns_the_last_value_until_it_is_deleted(store: Store) -> None:
     assert store.get("app") is None
     store.set("app", "application_1")
     store.set("app", {"id": "application_2", "tries": [1, 2]})
@@ -77,7 +77,7 @@ def test_a_store_gives_back_what_was_set_last_until_it_is_deleted(store: Store) 
     assert store.get("app") is None
 
 
-def test_a_store_keeps_json_and_no_none(store: Store) -> None:
+def test_a_state_store_refuses_none_and_values_that_are_not_json(store: Store) -> None:
     with pytest.raises(ValueError, match="None"):
         store.set("app", None)
     with pytest.raises((TypeError, ValueError)):
@@ -85,7 +85,7 @@ def test_a_store_keeps_json_and_no_none(store: Store) -> None:
     assert store.get("app") is None
 
 
-def test_the_real_spark_submit_knows_every_option_that_the_pretended_one_was_given(
+def test_the_real_spark_submit_knows_every_option_that_the_fake_one_receives(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add("spark_default", "spark", host="local[1]")

@@ -21,7 +21,7 @@ def info() -> dict[str, Any]:
     return get_provider_info()
 
 
-def test_the_metadata_fits_airflows_schema(info: dict[str, Any]) -> None:
+def test_the_provider_metadata_matches_airflows_schema(info: dict[str, Any]) -> None:
     schema = json.loads(
         resources.files("airflow").joinpath("provider_info.schema.json").read_text()
     )
@@ -29,7 +29,7 @@ def test_the_metadata_fits_airflows_schema(info: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hooks", "operators", "sensors", "triggers", "bundles"])
-def test_every_module_that_is_named_exists(info: dict[str, Any], kind: str) -> None:
+def test_every_module_in_the_provider_metadata_exists(info: dict[str, Any], kind: str) -> None:
     integrations = {i["integration-name"] for i in info["integrations"]}
     for entry in info[kind]:
         assert entry["integration-name"] in integrations
@@ -37,7 +37,9 @@ def test_every_module_that_is_named_exists(info: dict[str, Any], kind: str) -> N
             importlib.import_module(module)
 
 
-def test_the_hook_of_the_connection_type_is_the_one_named(info: dict[str, Any]) -> None:
+def test_the_connection_type_in_the_provider_metadata_matches_its_hook(
+    info: dict[str, Any],
+) -> None:
     (entry,) = info["connection-types"]
     module, _, name = entry["hook-class-name"].rpartition(".")
     hook = getattr(importlib.import_module(module), name)
@@ -45,7 +47,9 @@ def test_the_hook_of_the_connection_type_is_the_one_named(info: dict[str, Any]) 
     assert hook.hook_name == entry["hook-name"]
 
 
-def test_the_form_writes_exactly_the_extras_that_the_hook_reads(info: dict[str, Any]) -> None:
+def test_the_connection_form_has_exactly_the_extra_fields_that_the_hook_reads(
+    info: dict[str, Any],
+) -> None:
     (entry,) = info["connection-types"]
     asked: set[str] = set()
 
@@ -58,14 +62,14 @@ def test_the_form_writes_exactly_the_extras_that_the_hook_reads(info: dict[str, 
     assert asked == set(entry["conn-fields"])
 
 
-def test_the_forms_defaults_are_accepted_by_the_hook(info: dict[str, Any]) -> None:
+def test_the_defaults_of_the_connection_form_equal_those_of_the_hook(info: dict[str, Any]) -> None:
     (entry,) = info["connection-types"]
     defaults = {k: f["schema"].get("default") for k, f in entry["conn-fields"].items()}
     shown = parse_settings(ConnectionFields(conn_id="c", host="h", extra=defaults))
     assert shown == parse_settings(ConnectionFields(conn_id="c", host="h"))
 
 
-def test_the_form_demands_no_field_and_groups_them_by_need() -> None:
+def test_the_connection_form_requires_no_field_and_groups_its_fields() -> None:
     (form,) = (
         hook.extra_fields
         for hook in HookMetaService.hook_meta_data()
@@ -80,7 +84,7 @@ def test_the_form_demands_no_field_and_groups_them_by_need() -> None:
     assert max(groups.count(group) for group in groups) <= 4
 
 
-def test_the_metadata_is_cheap_to_load() -> None:
+def test_loading_the_provider_metadata_imports_no_heavy_library() -> None:
     # Every `airflow` command loads it.
     program = (
         "import sys; from airflow_hiveacid.provider_info import get_provider_info;"
@@ -104,7 +108,7 @@ def test_the_metadata_is_cheap_to_load() -> None:
         "airflow_hiveacid.triggers.new_version",
     ],
 )
-def test_parsing_a_dag_loads_neither_thrift_nor_arrow(module: str) -> None:
+def test_parsing_a_dag_imports_neither_thrift_nor_arrow(module: str) -> None:
     program = (
         f"import sys; from {module} import *;"  # each name of a face
         "print([m for m in ('pyarrow', 'thrift', 'hmsclient', 'pyspark') if m in sys.modules])"

@@ -141,14 +141,14 @@ def test_the_readmes_commands_and_dags_run_from_the_wheel(
     assert "below the thresholds: 1 delta directories" in told
 
 
-def test_the_description_of_the_wheel_has_no_link_into_the_repository(installed: Path) -> None:
+def test_the_description_of_the_wheel_has_no_relative_links(installed: Path) -> None:
     (described,) = installed.glob("airflow_provider_hiveacid-*.dist-info/METADATA")
     text = described.read_text()
     assert "the demo shows (`docs/tutorial/demo.md`)" in text
     assert re.findall(r"\]\((?!https:)[^)]*\)", text) == []
 
 
-def test_the_wheel_holds_the_examples_and_they_are_read(
+def test_the_wheel_contains_the_example_dags_and_airflow_parses_them(
     environment: dict[str, str], installed: Path
 ) -> None:
     examples = installed / "airflow_hiveacid" / "example_dags"

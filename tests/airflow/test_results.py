@@ -181,7 +181,7 @@ def _returned(*results: JobResult, **more: Any) -> tuple[dict[str, Any], dict[st
 
 @pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize(("kind", "path"), KINDS, ids=[f"{k.__name__}.{p[-1]}" for k, p in KINDS])
-def test_a_result_of_any_kind_fits_and_counts_exactly(
+def test_every_kind_of_result_fits_into_an_xcom_and_counts_its_omitted_entries(
     names: list[str], kind: Callable[[list[str]], JobResult], path: tuple[str, ...]
 ) -> None:
     result = kind(names)
@@ -193,7 +193,7 @@ def test_a_result_of_any_kind_fits_and_counts_exactly(
 
 
 @pytest.mark.usefixtures("connections")
-def test_a_transaction_and_a_script_count_their_statements_exactly(names: list[str]) -> None:
+def test_results_of_a_transaction_and_a_script_count_all_their_statements(names: list[str]) -> None:
     returned, extra = _returned(_transaction(names))
     assert _exact(returned["details"], ("statements",)) == _exact(extra, ("statements",)) == 100
     assert _exact(returned, ("write_ids",)) == 1000
@@ -205,7 +205,7 @@ def test_a_transaction_and_a_script_count_their_statements_exactly(names: list[s
 
 
 @pytest.mark.usefixtures("connections")
-def test_a_result_that_fits_is_whole_and_has_the_same_fields(tmp_path: Path) -> None:
+def test_a_small_result_is_complete_and_has_the_documented_fields(tmp_path: Path) -> None:
     returned, extra = _returned(_row_change(["day=1"]), result_dir=f"file:{tmp_path}")
     assert (returned["partitions"], returned["partitions_omitted"]) == (["day=1"], 0)
     assert (extra["partitions"], extra["partitions_omitted"]) == (["day=1"], 0)
@@ -217,7 +217,7 @@ def test_a_result_that_fits_is_whole_and_has_the_same_fields(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_whole_result_stays_in_the_result_directory(tmp_path: Path, jobs: int) -> None:
+def test_the_complete_result_is_kept_in_the_result_directory(tmp_path: Path, jobs: int) -> None:
     results = [_row_change([f"day={n}" for n in range(MANY)])] * jobs
     returned, _ = _returned(*results, result_dir=f"file:{tmp_path}")
     whole = json.loads(Path(returned["result_uri"].removeprefix("file:")).read_text())
@@ -226,7 +226,7 @@ def test_the_whole_result_stays_in_the_result_directory(tmp_path: Path, jobs: in
 
 
 @pytest.mark.usefixtures("connections")
-def test_a_result_directory_that_is_not_writable_fails_no_committed_task(tmp_path: Path) -> None:
+def test_an_unwritable_result_directory_does_not_fail_a_committed_task(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     results = _row_change([f"day={n}" for n in range(MANY)])
     returned, _ = _returned(results, result_dir=f"file:{tmp_path}/file")
@@ -234,7 +234,7 @@ def test_a_result_directory_that_is_not_writable_fails_no_committed_task(tmp_pat
     assert _exact(returned, ("partitions",)) == MANY
 
 
-def test_a_sensor_lists_the_partitions_with_the_most_deltas_and_counts_the_others(
+def test_a_sensor_lists_the_partitions_with_the_most_deltas_and_counts_the_omitted_ones(
     names: list[str],
 ) -> None:
     due = [
@@ -249,7 +249,9 @@ def test_a_sensor_lists_the_partitions_with_the_most_deltas_and_counts_the_other
     assert len(answer) + context["ti"].xcoms["return_value_omitted"] == MANY
 
 
-def test_new_data_and_the_event_of_a_due_table_fit(names: list[str]) -> None:
+def test_the_result_of_new_data_and_the_event_of_a_due_table_fit_into_an_xcom(
+    names: list[str],
+) -> None:
     sensor = HiveAcidNewVersionSensor(task_id="s", table="db.t", since=1)
     event = {"due": [{"since": 1, "version": 2, "partitions": names}]}
     found = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]

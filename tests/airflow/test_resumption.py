@@ -21,7 +21,7 @@ def spec(**changes: object) -> Any:  # noqa: ANN401
     return SimpleNamespace(**{**_SPEC, **changes})
 
 
-def test_what_was_noted_is_of_the_same_work() -> None:
+def test_a_retry_of_the_same_job_matches_the_noted_submission() -> None:
     notes = Resumable(StateStore())
     notes.note(spec())
     assert not notes.is_of_another(spec(result_uri="file:/results/2", attempt="2-bbbbbbbbbbbb"))
@@ -36,13 +36,15 @@ def test_what_was_noted_is_of_the_same_work() -> None:
     ],
     ids=["job key", "generation", "statement"],
 )
-def test_what_differs_in_one_field_is_of_another(change: dict[str, object]) -> None:
+def test_a_different_job_key_generation_or_statement_does_not_match_the_note(
+    change: dict[str, object],
+) -> None:
     notes = Resumable(StateStore())
     notes.note(spec())
     assert notes.is_of_another(spec(**change))
 
 
-def test_a_new_submission_hides_the_driver_of_the_one_before() -> None:
+def test_noting_a_new_submission_removes_the_driver_id_of_the_previous_one() -> None:
     """Else a retry would follow the old driver, and the new one would run beside it."""
     store = StateStore(spark_job_id="application_1_0001")
     notes = Resumable(store, provider_keys=("spark_job_id",))

@@ -33,7 +33,7 @@ def _decide(name: str) -> tuple[RetryAction, timedelta | None]:
         ("CommitStateUnknownError", 3),
     ],
 )
-def test_what_may_work_next_time_is_tried_again_after_its_own_delay(
+def test_each_kind_of_retryable_error_is_retried_after_its_own_delay(
     name: str, delay_s: int
 ) -> None:
     assert _decide(name) == (RetryAction.RETRY, timedelta(seconds=delay_s))
@@ -52,11 +52,11 @@ def test_what_may_work_next_time_is_tried_again_after_its_own_delay(
         "LocationPermissionError",
     ],
 )
-def test_what_cannot_work_fails_at_once(name: str) -> None:
+def test_an_error_that_a_retry_cannot_fix_fails_at_once(name: str) -> None:
     assert _decide(name)[0] is RetryAction.FAIL
 
 
-def test_every_error_that_calls_itself_retryable_is_retried() -> None:
+def test_every_retryable_error_is_retried() -> None:
     pending, retryable = [errors.HiveAcidError], []
     while pending:
         cls = pending.pop()
@@ -67,11 +67,11 @@ def test_every_error_that_calls_itself_retryable_is_retried() -> None:
     assert {_decide(name)[0] for name in retryable} == {RetryAction.RETRY}
 
 
-def test_what_nobody_explained_is_left_to_the_tasks_own_settings() -> None:
+def test_an_unexplained_failure_follows_the_retry_settings_of_the_task() -> None:
     assert _decide("JobFailedError")[0] is RetryAction.DEFAULT
 
 
-def test_every_operator_and_sensor_has_the_policy_with_the_tasks_own_delays() -> None:
+def test_operators_and_sensors_have_the_default_retry_policy_with_the_tasks_own_delay() -> None:
     error = errors.rebuild("LockNotAcquiredError", "text")
     for task in (
         HiveAcidDeleteOperator(task_id="t", table="db.t"),
@@ -82,7 +82,7 @@ def test_every_operator_and_sensor_has_the_policy_with_the_tasks_own_delays() ->
         assert (decision.action, decision.retry_delay) == (RetryAction.RETRY, None)
 
 
-def test_a_mapped_task_has_it_too_and_default_args_may_replace_it() -> None:
+def test_a_mapped_task_has_the_retry_policy_and_default_args_may_replace_it() -> None:
     own = ExceptionRetryPolicy(rules=[])
     with DAG("d", schedule=None):
         mapped = HiveAcidDeleteOperator.partial(task_id="m", table="db.t").expand(where=["a = 1"])
@@ -94,7 +94,7 @@ def test_a_mapped_task_has_it_too_and_default_args_may_replace_it() -> None:
     assert sensor.retry_policy is own
 
 
-def test_the_policy_survives_serialisation() -> None:
+def test_the_retry_policy_can_be_serialised_and_read_back() -> None:
     policy = hive_acid_retry_policy()
     with DAG("d", schedule=None) as dag:
         HiveAcidDeleteOperator(task_id="t", table="db.t", retries=3, retry_policy=policy)

@@ -329,7 +329,7 @@ def test_a_task_on_kubernetes_leaves_no_secret(
 
 
 @pytest.mark.parametrize("is_mapped", [False, True])
-def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped: bool) -> None:
+def test_rendered_templates_mask_values_whose_name_suggests_a_secret(*, is_mapped: bool) -> None:
     # New secrets, because what one test has hidden stays hidden in the next.
     fresh = [secrets.token_hex(12) for _ in range(3)]
     given: dict[str, Any] = {
@@ -357,7 +357,7 @@ def test_rendered_templates_show_no_secret_whose_name_suggests_one(*, is_mapped:
 @pytest.mark.parametrize(
     "name", ["auth.apiKey", "headers.Authorization", "transports.a.headers.Cookie"]
 )
-def test_a_login_that_openlineage_gives_to_the_driver_is_hidden_and_warned_of(
+def test_an_openlineage_login_for_the_driver_is_masked_and_a_warning_is_logged(
     spark: FakeSpark, logs: _Logs, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     setting, secret = f"spark.openlineage.transport.{name}", f"Bearer-{secrets.token_hex(12)}"
@@ -380,7 +380,9 @@ def test_a_login_that_openlineage_gives_to_the_driver_is_hidden_and_warned_of(
     assert f"{setting}=***" in logs.texts()["log of the Spark provider"]
 
 
-def test_passwords_in_urls_are_hidden_and_warned_of(spark: FakeSpark, logs: _Logs) -> None:
+def test_passwords_in_urls_are_masked_and_a_warning_is_logged(
+    spark: FakeSpark, logs: _Logs
+) -> None:
     fresh = [secrets.token_hex(12) for _ in range(3)]
     mirror, proxy, repository = (f"https://etl:{one}@repo.example.com/maven" for one in fresh)
     run_task(
@@ -433,7 +435,7 @@ def test_settings_that_only_describe_secrets_are_shown_without_a_warning(
     assert redact(values) == values
 
 
-def test_a_collector_stores_no_secret(logs: _Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_stores_no_secret(logs: _Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     stored: list[object] = []
     monkeypatch.setattr(Variable, "set", lambda *given, **more: stored.append((given, more)))
     monkeypatch.setattr(
@@ -465,7 +467,7 @@ def _shown(error: BaseException) -> dict[str, str]:
     }
 
 
-def test_an_error_of_the_driver_that_quotes_the_login_is_hidden(
+def test_a_login_quoted_in_an_error_of_the_driver_is_masked(
     spark: FakeSpark, logs: _Logs, tmp_path: Path
 ) -> None:
     message = f"jdbc://h?password={_SECRETS[_LOGIN]}"
@@ -477,7 +479,7 @@ def test_an_error_of_the_driver_that_quotes_the_login_is_hidden(
     assert _leaks({**_shown(caught.value), **logs.texts()}) == []
 
 
-def test_the_check_before_a_submission_hides_a_login_that_the_metastore_quotes(
+def test_a_login_quoted_by_the_metastore_is_masked_in_the_check_before_submission(
     spark: FakeSpark, logs: _Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "True")
@@ -515,7 +517,7 @@ def _quoting_http() -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", ["password", "bearer"])
 @pytest.mark.parametrize("place", ["env", "file"])
-def test_the_hook_and_the_command_line_hide_a_login_that_the_metastore_quotes(
+def test_a_login_quoted_by_the_metastore_is_masked_in_the_hook_and_the_command_line(
     metastore: SaslServer,
     logs: _Logs,
     connections: Connections,
@@ -544,7 +546,7 @@ def test_the_hook_and_the_command_line_hide_a_login_that_the_metastore_quotes(
 
 
 @pytest.mark.parametrize("before", ["not you: ", "x" * 180], ids=["whole", "cut"])
-def test_errors_of_clusters_that_quote_a_login_hide_it(
+def test_a_login_quoted_by_yarn_or_kubernetes_is_masked_in_the_error(
     yarn: ResourceManager, api: KubernetesServer, tmp_path: Path, before: str
 ) -> None:
     secret = _SECRETS[_LOGIN]
@@ -572,7 +574,7 @@ def test_errors_of_clusters_that_quote_a_login_hide_it(
 
 
 @pytest.mark.parametrize("kind", ["token", "password"])
-def test_an_error_of_kubernetes_that_quotes_a_login_of_the_kubeconfig_hides_it(
+def test_a_kubeconfig_login_quoted_by_kubernetes_is_masked_in_the_error(
     api: KubernetesServer, tmp_path: Path, kind: str
 ) -> None:
     secret = secrets.token_hex(12)

@@ -77,7 +77,7 @@ def test_the_ratio_sensor_fires_at_exactly_ten_percent(warehouse: Warehouse) -> 
     assert _fires(sensor)
 
 
-def test_the_combined_sensor_fires_at_either(warehouse: Warehouse) -> None:
+def test_the_combined_sensor_fires_at_either_threshold(warehouse: Warehouse) -> None:
     by_count, by_ratio = warehouse.table("a"), warehouse.table("b")
     warehouse.base(by_count, 10**6)
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_the_combined_sensor_fires_at_either(warehouse: Warehouse) -> None:
         assert rule in found["why"]
 
 
-def test_only_partitions_that_are_due_are_returned_to_map_over(warehouse: Warehouse) -> None:
+def test_the_sensor_returns_only_partitions_that_are_due(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
     for month in (1, 2, 2, 3, 3):
         warehouse.delta(table, 5, f"month={month}")
@@ -103,7 +103,7 @@ def test_only_partitions_that_are_due_are_returned_to_map_over(warehouse: Wareho
     ]
 
 
-def test_one_partition_can_be_watched_alone(warehouse: Warehouse) -> None:
+def test_a_sensor_can_watch_a_single_partition(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
     warehouse.delta(table, 5, "month=1")
     warehouse.delta(table, 5, "month=2")
@@ -135,12 +135,12 @@ def _sensor(table: TableInfo, **arguments: Any) -> HiveAcidDeltaCountSensor:  # 
     )
 
 
-def test_in_poke_mode_it_pokes_until_its_time_is_up(quiet: TableInfo) -> None:
+def test_in_poke_mode_the_sensor_pokes_until_its_timeout(quiet: TableInfo) -> None:
     with pytest.raises(AirflowSensorTimeout):
         run_task(_sensor(quiet, timeout=0.5))
 
 
-def test_in_reschedule_mode_it_gives_its_slot_back(quiet: TableInfo) -> None:
+def test_in_reschedule_mode_the_sensor_releases_its_worker_slot(quiet: TableInfo) -> None:
     with pytest.raises(AirflowRescheduleException) as caught:
         run_task(_sensor(quiet, mode="reschedule", poke_interval=300), _context())
     waits = caught.value.reschedule_date - datetime.now(UTC)
@@ -148,7 +148,7 @@ def test_in_reschedule_mode_it_gives_its_slot_back(quiet: TableInfo) -> None:
 
 
 @pytest.mark.promise("A4")
-def test_in_deferrable_mode_it_hands_over_to_the_trigger(quiet: TableInfo) -> None:
+def test_in_deferrable_mode_the_sensor_defers_to_its_trigger(quiet: TableInfo) -> None:
     with pytest.raises(TaskDeferred) as caught:
         run_task(_sensor(quiet, deferrable=True, poke_interval=7, timeout=60))
     deferred = caught.value
@@ -170,7 +170,7 @@ def test_in_deferrable_mode_it_hands_over_to_the_trigger(quiet: TableInfo) -> No
 
 
 @pytest.mark.parametrize("arguments", [{}, {"mode": "reschedule"}, {"deferrable": True}])
-def test_in_every_mode_a_table_that_is_due_is_answered_at_once(
+def test_in_every_mode_a_table_that_is_due_is_returned_by_the_first_poke(
     quiet: TableInfo, warehouse: Warehouse, arguments: dict[str, Any]
 ) -> None:
     warehouse.delta(quiet, 5)
@@ -178,14 +178,14 @@ def test_in_every_mode_a_table_that_is_due_is_answered_at_once(
     assert (found["table"], found["delta_count"]) == (str(quiet.ref), 2)
 
 
-def test_what_the_trigger_found_is_what_the_task_returns() -> None:
+def test_the_task_returns_what_its_trigger_found() -> None:
     found = [{"table": "db.t", "partition": "month=1", "delta_count": 10}]
     sensor = HiveAcidDeltaCountSensor(task_id="s", table="db.t")
     assert sensor.execute_complete(context_of(), {"due": found}) == found  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("is_mapped", [True, False])
-def test_no_more_is_answered_than_airflow_maps_over(
+def test_the_sensor_returns_no_more_partitions_than_airflow_can_map_over(
     answers: list[object], monkeypatch: pytest.MonkeyPatch, is_mapped: bool
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
@@ -203,7 +203,7 @@ def test_no_more_is_answered_than_airflow_maps_over(
     assert [found["delta_count"] for found in answer] == expected
 
 
-def test_a_long_event_has_the_partitions_with_the_most_deltas(answers: list[object]) -> None:
+def test_a_shortened_event_keeps_the_partitions_with_the_most_deltas(answers: list[object]) -> None:
     healths = [
         TableHealth(table="db.t", location="/t", partition=f"month={n}", deltas=n)
         for n in range(1, 1001)
@@ -225,7 +225,9 @@ def test_a_long_event_has_the_partitions_with_the_most_deltas(answers: list[obje
     assert len(answer) + context["ti"].xcoms["return_value_omitted"] == 1000
 
 
-def test_the_sensor_and_its_trigger_agree(quiet: TableInfo, warehouse: Warehouse) -> None:
+def test_the_sensor_and_its_trigger_return_the_same_result(
+    quiet: TableInfo, warehouse: Warehouse
+) -> None:
     warehouse.delta(quiet, 5)
     poked = run_task(_sensor(quiet))
     trigger = CompactionNeededTrigger(table=str(quiet.ref), delta_count=2)
@@ -289,12 +291,12 @@ def _polling(**arguments: Any) -> HiveAcidDeltaCountSensor:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("failure", [_DOWN, StorageError("cannot list /t: name node restarts")])
-def test_one_failed_poll_does_not_end_a_wait(answers: list[object], failure: Exception) -> None:
+def test_one_failed_poll_does_not_end_the_wait(answers: list[object], failure: Exception) -> None:
     answers += [failure, (), failure, (_DUE,)]
     assert run_task(_polling(max_outage_s=0))[0]["table"] == "db.t"
 
 
-def test_polls_that_fail_for_longer_than_the_bound_end_it(answers: list[object]) -> None:
+def test_polls_that_fail_for_longer_than_max_outage_s_end_the_wait(answers: list[object]) -> None:
     answers += [_DOWN, _DOWN, (_DUE,)]
     with pytest.raises(MetastoreUnavailableError):
         run_task(_polling(max_outage_s=0))
@@ -302,19 +304,21 @@ def test_polls_that_fail_for_longer_than_the_bound_end_it(answers: list[object])
 
 
 @pytest.mark.parametrize("arguments", [{"max_outage_s": None}, {"silent_fail": True}])
-def test_without_a_bound_they_never_do(answers: list[object], arguments: dict[str, Any]) -> None:
+def test_with_silent_fail_or_without_max_outage_s_failed_polls_never_end_the_wait(
+    answers: list[object], arguments: dict[str, Any]
+) -> None:
     answers += [_DOWN] * 20 + [(_DUE,)]
     assert run_task(_polling(**{"max_outage_s": 0, **arguments}))
     assert answers == []
 
 
-def test_silent_fail_does_not_silence_wrong_settings(answers: list[object]) -> None:
+def test_silent_fail_does_not_hide_a_missing_table(answers: list[object]) -> None:
     answers += [TableNotFoundError(table="db.t"), (_DUE,)]
     with pytest.raises(TableNotFoundError):
         run_task(_polling(silent_fail=True))
 
 
-def test_in_reschedule_mode_the_outage_is_remembered_between_processes(
+def test_in_reschedule_mode_the_start_of_an_outage_is_stored_between_pokes(
     answers: list[object],
 ) -> None:
     context = {**_context(), "task_state_store": StateStore()}
@@ -326,7 +330,7 @@ def test_in_reschedule_mode_the_outage_is_remembered_between_processes(
         run_task(_polling(mode="reschedule", max_outage_s=0), context)
 
 
-def test_an_outage_of_an_earlier_try_is_forgotten(answers: list[object]) -> None:
+def test_an_outage_of_an_earlier_try_does_not_count(answers: list[object]) -> None:
     context = {**_context(), "task_state_store": StateStore()}
     answers += [_DOWN, _DOWN]
     with pytest.raises(AirflowRescheduleException):
@@ -336,7 +340,7 @@ def test_an_outage_of_an_earlier_try_is_forgotten(answers: list[object]) -> None
         run_task(_polling(mode="reschedule", max_outage_s=0), context)
 
 
-def test_a_first_poll_that_fails_is_waited_out_in_the_triggerer(answers: list[object]) -> None:
+def test_a_deferrable_sensor_defers_even_if_its_first_poll_fails(answers: list[object]) -> None:
     answers += [_DOWN]
     with pytest.raises(TaskDeferred):
         run_task(_polling(deferrable=True, max_outage_s=0))
@@ -346,7 +350,7 @@ def test_a_first_poll_that_fails_is_waited_out_in_the_triggerer(answers: list[ob
 @pytest.mark.parametrize(
     ("soft_fail", "ending"), [(True, AirflowSkipException), (False, AirflowSensorTimeout)]
 )
-def test_soft_fail_makes_a_skip_of_a_time_out(
+def test_a_timeout_skips_the_task_only_with_soft_fail(
     answers: list[object],
     ending: type[Exception],
     *,
@@ -358,13 +362,13 @@ def test_soft_fail_makes_a_skip_of_a_time_out(
         run_task(_polling(timeout=0, soft_fail=soft_fail, deferrable=deferrable))
 
 
-def test_never_fail_is_honoured_in_the_triggerer_too(answers: list[object]) -> None:
+def test_never_fail_skips_the_task_in_deferrable_mode(answers: list[object]) -> None:
     answers += [TableNotFoundError(table="db.t")]
     with pytest.raises(AirflowSkipException):
         run_task(_polling(never_fail=True, deferrable=True))
 
 
-def test_backoff_and_its_bound_are_handed_to_the_trigger(answers: list[object]) -> None:
+def test_backoff_and_outage_settings_are_passed_to_the_trigger(answers: list[object]) -> None:
     answers += [()]
     with pytest.raises(TaskDeferred) as caught:
         run_task(_polling(deferrable=True, exponential_backoff=True, max_wait=300, max_outage_s=60))
@@ -386,7 +390,7 @@ def test_backoff_and_its_bound_are_handed_to_the_trigger(answers: list[object]) 
         (HiveAcidCompactionNeededSensor, {"delta_ratio": "-0.1"}),
     ],
 )
-def test_a_threshold_that_cannot_mean_anything_is_refused(
+def test_an_invalid_threshold_is_refused(
     sensor: type[HiveAcidThresholdSensor], arguments: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"task 's'.*{next(iter(arguments))}"):
@@ -396,7 +400,7 @@ def test_a_threshold_that_cannot_mean_anything_is_refused(
         run_task(sensor(task_id="s", table="db.t", **rendered))
 
 
-def test_the_sensors_survive_serialisation() -> None:
+def test_the_sensors_can_be_serialised_and_read_back() -> None:
     with DAG("d", schedule=None) as dag:
         for sensor in _SENSORS:
             sensor(task_id=sensor.__name__, table="db.t", mode="reschedule")

@@ -74,7 +74,9 @@ def _spec(spark: FakeSpark) -> JobSpec:
 # ---- what is submitted ---------------------------------------------------------------------------
 
 
-def test_the_command_names_master_application_code_and_spec(spark: FakeSpark) -> None:
+def test_the_spark_submit_command_names_the_master_application_code_and_spec(
+    spark: FakeSpark,
+) -> None:
     run_task(_delete(spark))
     arguments, options = spark.call["arguments"], spark.options
     assert options["--master"] == "local[1]"
@@ -86,7 +88,7 @@ def test_the_command_names_master_application_code_and_spec(spark: FakeSpark) ->
         assert "airflow_hiveacid/jobs/specs/job.py" in archive.namelist()
 
 
-def test_the_spec_says_where_the_metastore_is_and_whose_job_it_is(
+def test_the_spec_contains_the_metastore_address_and_the_job_key(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add(
@@ -100,12 +102,12 @@ def test_the_spec_says_where_the_metastore_is_and_whose_job_it_is(
     assert (spec.job_key, spec.lock_timeout_s, spec.heartbeat_s) == (_JOB_KEY, 42.0, 2.0)
 
 
-def test_the_operators_lock_timeout_wins_over_the_connections(spark: FakeSpark) -> None:
+def test_lock_timeout_s_of_the_operator_overrides_that_of_the_connection(spark: FakeSpark) -> None:
     run_task(_delete(spark, lock_timeout_s="{{ 3 * 5 }}"))
     assert _spec(spark).lock_timeout_s == 15.0
 
 
-def test_the_operators_conflict_policy_is_the_jobs_own_and_the_connections_a_default(
+def test_the_job_gets_the_operators_conflict_policy_and_the_connections_as_its_default(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add(
@@ -119,12 +121,14 @@ def test_the_operators_conflict_policy_is_the_jobs_own_and_the_connections_a_def
     assert spec.default_conflict_policy is ConflictPolicy.STRICT
 
 
-def test_a_conflict_policy_that_is_none_is_an_error_of_the_dag(spark: FakeSpark) -> None:
+def test_an_unknown_conflict_policy_is_refused_while_the_dag_is_parsed(spark: FakeSpark) -> None:
     with pytest.raises(ConfigurationError, match="conflict_policy must be one of hive, strict"):
         _delete(spark, conflict_policy="lax")
 
 
-def test_nothing_secret_is_in_arguments_or_spec(spark: FakeSpark, connections: Connections) -> None:
+def test_the_arguments_and_the_spec_do_not_contain_the_password(
+    spark: FakeSpark, connections: Connections
+) -> None:
     connections.add(
         "hive_acid_default",
         "hive_acid_metastore",
@@ -136,12 +140,12 @@ def test_nothing_secret_is_in_arguments_or_spec(spark: FakeSpark, connections: C
     assert "hunter2" not in json.dumps([spark.call["arguments"], spark.call["spec"]])
 
 
-def test_only_this_user_can_read_the_spec(spark: FakeSpark) -> None:
+def test_only_the_current_user_can_read_the_spec(spark: FakeSpark) -> None:
     run_task(_delete(spark))
     assert spark.call["spec_mode"] == "0o700"
 
 
-def test_nothing_is_left_in_the_temporary_directory(spark: FakeSpark) -> None:
+def test_the_temporary_directory_of_the_spec_is_removed(spark: FakeSpark) -> None:
     run_task(_delete(spark))
     assert not Path(spark.options["--spec"]).parent.exists()
 
@@ -163,7 +167,7 @@ def test_the_users_own_code_and_configuration_are_kept(spark: FakeSpark) -> None
     assert options["--name"] == "nightly-2013-01-02"
 
 
-def test_what_the_spark_provider_adds_as_it_executes_is_submitted(
+def test_settings_that_the_spark_provider_adds_at_execution_are_submitted(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -176,7 +180,7 @@ def test_what_the_spark_provider_adds_as_it_executes_is_submitted(
 
 
 @pytest.mark.parametrize("wait", ["-1", "nan", "soon"])
-def test_an_option_that_is_no_wait_is_refused(
+def test_an_invalid_start_timeout_s_in_airflows_configuration_is_refused(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, wait: str
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", wait)
@@ -185,7 +189,7 @@ def test_an_option_that_is_no_wait_is_refused(
     assert spark.calls == []
 
 
-def test_an_option_says_how_long_is_waited(
+def test_start_timeout_s_comes_from_the_operator_or_airflows_configuration(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", "90.5")
@@ -194,7 +198,7 @@ def test_an_option_says_how_long_is_waited(
     assert [call["spec"]["start_timeout_s"] for call in spark.calls] == [90.5, 7.0]
 
 
-def test_the_directory_of_spark_submit_is_first_on_its_path_and_only_there(
+def test_spark_bin_dir_is_first_on_the_path_of_spark_submit_but_not_of_the_worker(
     spark: FakeSpark,
 ) -> None:
     before = os.environ["PATH"]
@@ -204,7 +208,7 @@ def test_the_directory_of_spark_submit_is_first_on_its_path_and_only_there(
     assert os.environ["PATH"] == before
 
 
-def test_airflows_configuration_may_name_that_directory(
+def test_spark_bin_dir_can_be_set_in_airflows_configuration(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", str(spark.bin_dir))
@@ -212,7 +216,7 @@ def test_airflows_configuration_may_name_that_directory(
     assert spark.calls
 
 
-def test_without_either_it_is_the_one_on_path(
+def test_without_spark_bin_dir_spark_submit_is_found_on_the_path(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{spark.bin_dir}{os.pathsep}{os.environ['PATH']}")
@@ -220,14 +224,14 @@ def test_without_either_it_is_the_one_on_path(
     assert spark.calls
 
 
-def test_a_directory_without_spark_submit_is_refused(spark: FakeSpark, tmp_path: Path) -> None:
+def test_a_spark_bin_dir_without_spark_submit_is_refused(spark: FakeSpark, tmp_path: Path) -> None:
     task = HiveAcidDeleteOperator(task_id="task", table="db.t", spark_bin_dir=str(tmp_path))
     with pytest.raises(ConfigurationError, match="no spark-submit in"):
         run_task(task)
     assert spark.calls == []
 
 
-def test_a_spark_submit_that_is_nowhere_is_an_error_that_says_what_to_set(
+def test_a_missing_spark_submit_raises_an_error_that_names_the_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -239,7 +243,7 @@ def test_a_spark_submit_that_is_nowhere_is_an_error_that_says_what_to_set(
 
 
 @pytest.mark.promise("A15")
-def test_the_result_is_what_the_task_returns(spark: FakeSpark) -> None:
+def test_the_task_returns_the_result_of_the_job(spark: FakeSpark) -> None:
     returned = run_task(_delete(spark))
     assert returned == json.loads(json.dumps(returned))
     assert returned["status"] == "committed"
@@ -248,7 +252,7 @@ def test_the_result_is_what_the_task_returns(spark: FakeSpark) -> None:
     assert (returned["files"], returned["size_bytes"], returned["seconds"]) == (4, 500, 1.5)
 
 
-def test_an_asset_among_the_outlets_carries_the_write_id(spark: FakeSpark) -> None:
+def test_the_asset_event_of_an_outlet_contains_the_write_id(spark: FakeSpark) -> None:
     asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
     context = context_of()
     run_task(_delete(spark, outlets=[asset]), context)
@@ -281,7 +285,7 @@ _CLEARED = {DELIVERED_KEY: {"generation": 0, "max_tries": 1}}
         ("already_done", "skip", _CLEARED, False),
     ],
 )
-def test_consumers_are_told_of_changes_alone(
+def test_an_asset_event_is_sent_only_for_a_change(
     spark: FakeSpark, status: str, on_rerun: str, store: dict[str, object], *, tells: bool
 ) -> None:
     asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
@@ -295,7 +299,7 @@ def test_consumers_are_told_of_changes_alone(
 
 
 @pytest.mark.parametrize("status", ["already_done", "nothing_to_do", "planned"])
-def test_work_that_was_not_needed_is_a_success(spark: FakeSpark, status: str) -> None:
+def test_a_job_without_changes_succeeds(spark: FakeSpark, status: str) -> None:
     spark.tell(status=status)
     assert run_task(_delete(spark))["status"] == status
 
@@ -303,7 +307,7 @@ def test_work_that_was_not_needed_is_a_success(spark: FakeSpark, status: str) ->
 @pytest.mark.parametrize(
     ("error", "exit_code"), [(TableNotFoundError, 10), (MergeCardinalityError, 10)]
 )
-def test_refused_input_fails_the_task_at_once(
+def test_an_input_error_is_raised_and_not_retried(
     spark: FakeSpark, error: type[HiveAcidError], exit_code: int
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "table x: no"}, exit_code=exit_code)
@@ -317,7 +321,7 @@ def test_refused_input_fails_the_task_at_once(
 @pytest.mark.parametrize(
     "error", [LockNotAcquiredError, WriteConflictError, CommitStateUnknownError]
 )
-def test_what_may_work_next_time_is_raised_as_itself(
+def test_a_retryable_error_of_the_driver_is_raised_with_its_type_and_retried(
     spark: FakeSpark, error: type[HiveAcidError]
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "try again"}, exit_code=20)
@@ -328,7 +332,7 @@ def test_what_may_work_next_time_is_raised_as_itself(
     assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.RETRY
 
 
-def test_a_fenced_copy_does_not_try_again_and_fence_the_newer_one(spark: FakeSpark) -> None:
+def test_a_fenced_job_is_not_retried(spark: FakeSpark) -> None:
     spark.tell(error={"type": "FencedError", "message": "newer"}, exit_code=11)
     task = _delete(spark)
     with pytest.raises(FencedError) as caught:
@@ -337,13 +341,13 @@ def test_a_fenced_copy_does_not_try_again_and_fence_the_newer_one(spark: FakeSpa
     assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.FAIL
 
 
-def test_a_typed_error_counts_even_if_the_process_ends_well(spark: FakeSpark) -> None:
+def test_a_typed_error_is_raised_even_if_the_driver_exits_with_code_0(spark: FakeSpark) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=0)
     with pytest.raises(WriteConflictError):
         run_task(_delete(spark))
 
 
-def test_a_driver_that_dies_without_a_word_is_a_failure_that_may_be_retried(
+def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
     spark: FakeSpark,
 ) -> None:
     spark.tell(answers=False, exit_code=137)
@@ -351,43 +355,45 @@ def test_a_driver_that_dies_without_a_word_is_a_failure_that_may_be_retried(
         run_task(_delete(spark))
 
 
-def test_a_driver_that_ends_well_without_a_result_is_a_failure(spark: FakeSpark) -> None:
+def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_error(
+    spark: FakeSpark,
+) -> None:
     spark.tell(answers=False)
     with pytest.raises(JobFailedError, match="left no result"):
         run_task(_delete(spark))
 
 
-def test_an_application_that_refuses_its_spec_is_not_run_again(spark: FakeSpark) -> None:
+def test_an_application_that_refuses_its_spec_raises_an_input_error(spark: FakeSpark) -> None:
     spark.tell(answers=False, exit_code=10)
     with pytest.raises(InputError, match="exit code 10"):
         run_task(_delete(spark))
 
 
-def test_a_result_that_is_cut_off_is_a_failure(spark: FakeSpark) -> None:
+def test_a_truncated_result_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(cut=40)
     with pytest.raises(JobFailedError, match="truncated"):
         run_task(_delete(spark))
 
 
-def test_a_result_of_another_job_is_not_taken_for_ours(spark: FakeSpark) -> None:
+def test_a_result_of_a_different_job_is_refused(spark: FakeSpark) -> None:
     spark.tell(job_key="somebody/else")
     with pytest.raises(JobFailedError, match="somebody/else"):
         run_task(_delete(spark))
 
 
-def test_a_failed_result_without_an_error_is_a_failure(spark: FakeSpark) -> None:
+def test_a_failed_result_without_an_error_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(status="failed")
     with pytest.raises(JobFailedError, match="failed without an error"):
         run_task(_delete(spark))
 
 
-def test_a_result_of_another_release_is_refused(spark: FakeSpark) -> None:
+def test_a_result_of_an_older_release_is_refused(spark: FakeSpark) -> None:
     spark.tell(version=0)
     with pytest.raises(ContractVersionError, match="the application is older"):
         run_task(_delete(spark))
 
 
-def test_every_try_carries_the_same_job_key(spark: FakeSpark) -> None:
+def test_every_try_has_the_same_job_key(spark: FakeSpark) -> None:
     task = _delete(spark)
     spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=20)
     with pytest.raises(WriteConflictError):
@@ -399,7 +405,7 @@ def test_every_try_carries_the_same_job_key(spark: FakeSpark) -> None:
     assert first["result_uri"] != second["result_uri"]
 
 
-def test_a_second_try_of_the_same_operator_starts_afresh(spark: FakeSpark) -> None:
+def test_running_an_operator_twice_does_not_accumulate_arguments(spark: FakeSpark) -> None:
     task = _delete(spark, py_files="/mine.zip")
     run_task(task)
     run_task(task)
@@ -411,7 +417,7 @@ def test_a_second_try_of_the_same_operator_starts_afresh(spark: FakeSpark) -> No
 # ---- connections that are not as they must be ----------------------------------------------------
 
 
-def test_a_missing_spark_connection_is_an_error_and_not_yarn(
+def test_a_missing_spark_connection_raises_an_error_instead_of_meaning_yarn(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.remove("spark_default")
@@ -420,13 +426,13 @@ def test_a_missing_spark_connection_is_an_error_and_not_yarn(
     assert spark.calls == []
 
 
-def test_a_missing_metastore_connection_is_named(spark: FakeSpark) -> None:
+def test_a_missing_metastore_connection_raises_an_error_with_its_name(spark: FakeSpark) -> None:
     with pytest.raises(ConfigurationError, match="no connection 'nowhere'"):
         run_task(_delete(spark, hive_acid_conn_id="nowhere"))
     assert spark.calls == []
 
 
-def test_a_spark_connection_without_a_master_is_named(
+def test_a_spark_connection_without_a_master_raises_an_error_with_its_name(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add("spark_default", "spark")
@@ -451,7 +457,7 @@ def test_a_standalone_master_keeps_its_scheme(
 
 
 @pytest.mark.parametrize("master", ["spark://master:7077", "local[2]"])
-def test_masters_that_run_no_python_driver_in_the_cluster_are_refused(
+def test_cluster_mode_is_refused_for_masters_that_do_not_support_it_for_python(
     spark: FakeSpark, connections: Connections, master: str
 ) -> None:
     connections.add("spark_default", "spark", host=master, extra={"deploy-mode": "cluster"})
@@ -478,7 +484,7 @@ def yarn(connections: Connections, results: Path) -> None:
 
 
 @pytest.mark.usefixtures("yarn")
-def test_in_a_cluster_the_spec_is_shipped_and_named(spark: FakeSpark) -> None:
+def test_in_cluster_mode_the_spec_is_shipped_as_a_file(spark: FakeSpark) -> None:
     assert run_task(_delete(spark, files="/mine.conf"))["status"] == "committed"
     shipped = spark.options["--files"].split(",")
     assert Path(shipped[0]).name == spark.options["--spec"]
@@ -487,7 +493,7 @@ def test_in_a_cluster_the_spec_is_shipped_and_named(spark: FakeSpark) -> None:
 
 
 @pytest.mark.usefixtures("yarn")
-def test_in_a_cluster_the_result_comes_through_the_shared_directory(
+def test_in_cluster_mode_the_result_is_read_from_the_shared_directory(
     spark: FakeSpark, results: Path
 ) -> None:
     run_task(_delete(spark))
@@ -497,12 +503,14 @@ def test_in_a_cluster_the_result_comes_through_the_shared_directory(
 
 
 @pytest.mark.usefixtures("yarn")
-def test_the_operators_result_directory_wins(spark: FakeSpark, tmp_path: Path) -> None:
+def test_result_dir_of_the_operator_overrides_that_of_the_connection(
+    spark: FakeSpark, tmp_path: Path
+) -> None:
     run_task(_delete(spark, result_dir=f"file:{tmp_path}/other"))
     assert str(_spec(spark).result_uri).startswith(f"file:{tmp_path}/other/")
 
 
-def test_a_cluster_without_a_result_directory_is_refused_before_anything_runs(
+def test_cluster_mode_without_a_result_directory_is_refused_before_submission(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
@@ -542,7 +550,7 @@ def resource_manager(
         yield server
 
 
-def test_yarn_with_a_resource_manager_address_is_submitted_and_tracked(
+def test_with_a_resource_manager_address_a_driver_on_yarn_is_tracked(
     spark: FakeSpark, resource_manager: ResourceManager
 ) -> None:
     store = StateStore()
@@ -602,7 +610,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
 
 
-def test_a_retry_does_not_take_the_result_of_another_statement(
+def test_a_retry_does_not_take_the_result_of_a_different_statement(
     spark: FakeSpark, resource_manager: ResourceManager
 ) -> None:
     other = {"generation": 0, "statement": {"kind": "another"}}
@@ -650,7 +658,7 @@ def test_killing_the_task_kills_the_driver_in_the_cluster(
     assert resource_manager.killed == [_APPLICATION]
 
 
-def test_a_full_temporary_directory_is_named(
+def test_a_full_temporary_directory_raises_an_error_that_names_tmpdir(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> str:
@@ -679,7 +687,7 @@ def _is_running(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
-def test_killing_the_task_ends_every_process_below_spark_submit(
+def test_killing_the_task_kills_every_child_process_of_spark_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aborted: list[str] = []
@@ -723,7 +731,7 @@ def test_a_task_killed_before_it_submits_does_not_submit(
     assert spark.calls == []
 
 
-def test_a_task_killed_just_before_it_submits_does_not_submit(
+def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
@@ -735,7 +743,7 @@ def test_a_task_killed_just_before_it_submits_does_not_submit(
     assert spark.calls == []
 
 
-def test_a_metastore_that_is_down_does_not_keep_a_killed_task_alive(
+def test_a_kill_ends_with_a_log_line_if_the_metastore_is_unreachable(
     spark: FakeSpark, caplog: pytest.LogCaptureFixture, connections: Connections
 ) -> None:
     connections.add(

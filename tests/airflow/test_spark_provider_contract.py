@@ -78,7 +78,7 @@ def hook(connections: Connections) -> SparkSubmitHook:
     return provider_names.make_hook(SparkArguments(conn_id="spark_default"))
 
 
-def test_the_provider_is_of_the_major_version_this_was_written_for() -> None:
+def test_the_spark_provider_has_the_major_version_that_this_code_supports() -> None:
     assert metadata.version("apache-airflow-providers-apache-spark").split(".")[0] == "6"
 
 
@@ -90,7 +90,7 @@ def _private_names() -> set[str]:
     return {name for name in found if name.startswith("_") and not name.startswith("__")}
 
 
-def test_no_other_module_uses_a_private_name_of_the_provider() -> None:
+def test_only_the_module_provider_names_uses_private_names_of_the_spark_provider() -> None:
     """Nor does an operator call anything of its own so: it would be the parent's."""
     private, used = _private_names(), dict[str, set[str]]()
     for file in PACKAGE.glob("operators/**/*.py"):
@@ -107,21 +107,21 @@ def test_no_other_module_uses_a_private_name_of_the_provider() -> None:
 # ---- the arguments -------------------------------------------------------------------------------
 
 
-def test_every_argument_of_the_hook_is_one_of_ours() -> None:
+def test_our_spark_arguments_are_exactly_those_of_the_providers_hook() -> None:
     assert {one.name for one in fields(SparkArguments)} == set(_parameters(SparkSubmitHook))
     assert {"conn_id", *GIVEN} == set(_parameters(SparkSubmitHook))
     defaults = {name: one.default for name, one in _parameters(SparkSubmitHook).items()}
     assert all(defaults[name] != value for name, value in GIVEN.items())
 
 
-def test_every_argument_of_the_operator_is_one_that_we_pass_on() -> None:
+def test_we_pass_on_every_argument_of_the_providers_operator() -> None:
     ours = {"application", "durable", "reconnect_on_retry"}
     switches = {"openlineage_inject_parent_job_info", "openlineage_inject_transport_info"}
     others = {"default_args", *ours, *switches}
     assert set(_parameters(SparkSubmitOperator)) - others == set(_parameters(SparkSubmitHook))
 
 
-def test_the_arguments_of_our_operator_reach_the_hook_as_those_of_the_providers_do(
+def test_our_operator_passes_arguments_to_the_hook_as_the_providers_operator_does(
     connections: Connections,
 ) -> None:
     connections.add("spark_default", "spark", host="yarn")
@@ -134,7 +134,9 @@ def test_the_arguments_of_our_operator_reach_the_hook_as_those_of_the_providers_
 
 
 @pytest.mark.parametrize("name", provider_names.KEPT)
-def test_the_operator_keeps_what_it_was_given_under_the_name_we_know(name: str) -> None:
+def test_the_providers_operator_keeps_its_arguments_under_the_private_names_we_use(
+    name: str,
+) -> None:
     task = SparkSubmitOperator(task_id="task", **{name: GIVEN[name]})
     assert provider_names.kept_arguments(task)[name] == GIVEN[name]
     # The reason for the private name; when this fails, it may go.
@@ -142,7 +144,7 @@ def test_the_operator_keeps_what_it_was_given_under_the_name_we_know(name: str) 
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_the_operator_keeps_what_of_openlineage_is_wanted(is_wanted: bool) -> None:
+def test_the_providers_operator_keeps_its_openlineage_switches(is_wanted: bool) -> None:
     task = SparkSubmitOperator(
         task_id="task",
         openlineage_inject_parent_job_info=is_wanted,
@@ -159,19 +161,19 @@ def test_the_operator_keeps_what_of_openlineage_is_wanted(is_wanted: bool) -> No
         "inject_transport_information_into_spark_properties",
     ],
 )
-def test_openlineages_settings_come_from_where_the_providers_operator_takes_them(name: str) -> None:
+def test_we_call_the_same_openlineage_functions_as_the_providers_operator(name: str) -> None:
     public = getattr(lineage, name)
     assert getattr(submitter, name) is public
     assert getattr(operators, name) is public
     assert f"{name}(self.conf, context)" in inspect.getsource(SparkSubmitOperator.execute)
 
 
-def test_our_operator_templates_all_that_the_parent_does() -> None:
+def test_our_operator_templates_every_field_that_the_providers_operator_templates() -> None:
     ours = set(spark_app.HiveAcidSparkOperator.template_fields)
     assert set(SparkSubmitOperator.template_fields) <= ours
 
 
-def test_every_argument_we_name_is_one_of_the_operators() -> None:
+def test_every_argument_that_we_name_exists_in_the_providers_operator() -> None:
     known = inspect.signature(SparkSubmitOperator.__init__).parameters
     assert {*spark_app._SIZING, "deploy_mode", "conn_id", "name"} <= set(known)
 
@@ -179,7 +181,7 @@ def test_every_argument_we_name_is_one_of_the_operators() -> None:
 # ---- the hook ------------------------------------------------------------------------------------
 
 
-def test_the_hook_keeps_its_process(hook: SparkSubmitHook, tmp_path: Path) -> None:
+def test_the_hook_keeps_the_process_of_spark_submit(hook: SparkSubmitHook, tmp_path: Path) -> None:
     assert provider_names.submit_process(hook) is None
     program = tmp_path / "spark-submit"
     program.write_text(f"#!{sys.executable}\nprint('hello')\n")
@@ -217,7 +219,9 @@ def test_the_hook_merges_the_login_of_arguments_and_connection(connections: Conn
     assert provider_names.login_of(provider_names.make_hook(login)) == ("a@EXAMPLE.COM", "/k")
 
 
-def test_the_hook_runs_the_users_commands_once(connections: Connections, tmp_path: Path) -> None:
+def test_the_hook_runs_post_submit_commands_only_once(
+    connections: Connections, tmp_path: Path
+) -> None:
     connections.add("spark_default", "spark", host="local[1]")
     hook = SparkSubmitHook(post_submit_commands=[f"mkdir {tmp_path / 'a'}"])
     provider_names.run_post_submit_commands(hook)
@@ -226,7 +230,9 @@ def test_the_hook_runs_the_users_commands_once(connections: Connections, tmp_pat
     assert not (tmp_path / "a").exists()
 
 
-def test_the_hook_refuses_to_track_a_pod_where_there_is_none(hook: SparkSubmitHook) -> None:
+def test_the_hook_refuses_pod_tracking_if_the_master_is_not_kubernetes(
+    hook: SparkSubmitHook,
+) -> None:
     with pytest.raises(ValueError, match="requires Spark master to be Kubernetes"):
         provider_names.check_pod_tracking(hook)
     assert "hook._validate_track_driver_via_k8s_api_config()" in inspect.getsource(
@@ -234,7 +240,7 @@ def test_the_hook_refuses_to_track_a_pod_where_there_is_none(hook: SparkSubmitHo
     )
 
 
-def test_the_hook_still_wants_a_name_of_kubernetes_provider(
+def test_the_hook_still_requires_a_name_from_the_kubernetes_provider(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The reason for the object that we put there; when this fails, it may go.
@@ -245,7 +251,7 @@ def test_the_hook_still_wants_a_name_of_kubernetes_provider(
     assert provider_names.make_hook(SparkArguments(conn_id="spark_default"))
 
 
-def test_a_pod_is_followed_only_where_the_hook_is_told_to(connections: Connections) -> None:
+def test_the_hook_tracks_a_pod_if_track_driver_via_k8s_api_is_set(connections: Connections) -> None:
     """Else `submit` fails where `spark-submit` does not print the driver's exit code."""
     connections.add("spark_default", "spark", host="k8s://a", extra={"deploy-mode": "cluster"})
     arguments = SparkArguments(conn_id="spark_default", track_driver_via_k8s_api=True)
@@ -256,7 +262,7 @@ def test_a_pod_is_followed_only_where_the_hook_is_told_to(connections: Connectio
     assert "waitAppCompletion" in spark_submit._K8S_WAIT_APP_COMPLETION_CONF
 
 
-def test_a_missing_connection_still_means_yarn_to_the_hook() -> None:
+def test_the_hook_still_uses_yarn_for_a_missing_connection() -> None:
     # The reason for our own look at the connection; when this fails, ours may go.
     assert SparkSubmitHook(conn_id="nowhere")._connection["master"] == "yarn"
 
@@ -264,18 +270,18 @@ def test_a_missing_connection_still_means_yarn_to_the_hook() -> None:
 # ---- resumption ----------------------------------------------------------------------------------
 
 
-def test_a_resumed_submission_is_known_by_the_key_we_remove() -> None:
+def test_the_provider_finds_a_resumed_submission_by_the_state_key_that_we_delete() -> None:
     assert SparkSubmitOperator.external_id_key == "spark_job_id"
     assert "task_state_store.get(self.external_id_key)" in inspect.getsource(
         ResumableJobMixin.execute_resumable
     )
 
 
-def test_a_pods_status_is_noted_under_the_key_we_remove() -> None:
+def test_the_provider_stores_a_pods_status_under_the_state_key_that_we_delete() -> None:
     assert provider_names.DRIVER_STATUS_KEY == "k8s_driver_status"
 
 
-def test_our_operator_has_every_step_of_a_resumed_job() -> None:
+def test_our_operator_overrides_every_step_of_a_resumable_job() -> None:
     """A step that the parent keeps would make a hook of its own."""
     steps = ResumableJobMixin.__abstractmethods__ - {"get_job_result"}
     assert steps == {

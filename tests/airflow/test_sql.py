@@ -117,7 +117,7 @@ SAME: list[tuple[str, type[HiveAcidSparkOperator], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "operator", "arguments"), SAME)
-def test_one_statement_is_the_job_of_the_operator_that_says_the_same(
+def test_one_sql_statement_submits_the_same_job_as_the_equivalent_operator(
     spark: FakeSpark, text: str, operator: type[HiveAcidSparkOperator], arguments: dict[str, Any]
 ) -> None:
     by_text = run_task(_sql(spark, text))
@@ -129,7 +129,7 @@ def test_one_statement_is_the_job_of_the_operator_that_says_the_same(
     assert by_text.keys() == by_structure.keys()
 
 
-def test_several_statements_run_in_order_each_under_a_key_of_its_own(spark: FakeSpark) -> None:
+def test_several_statements_run_in_order_and_each_has_its_own_job_key(spark: FakeSpark) -> None:
     asset = Asset(name="t", uri="hive://hms:10000/db/t")
     context = context_of(task_state_store=StateStore())
     task = _sql(spark, "DELETE FROM t; UPDATE s SET a = 1;", database="db", outlets=[asset])
@@ -143,7 +143,7 @@ def test_several_statements_run_in_order_each_under_a_key_of_its_own(spark: Fake
     assert context["task_state_store"][DELIVERED_KEY]["generation"] == 0
 
 
-def test_a_multi_insert_is_a_transaction_of_its_own(spark: FakeSpark) -> None:
+def test_a_multi_insert_is_submitted_as_its_own_transaction(spark: FakeSpark) -> None:
     text = "FROM demo.s INSERT INTO demo.t SELECT a INSERT INTO demo.u SELECT b; DELETE FROM demo.s"
     returned = run_task(_sql(spark, text))
     both, delete = _specs(spark)
@@ -152,7 +152,7 @@ def test_a_multi_insert_is_a_transaction_of_its_own(spark: FakeSpark) -> None:
     assert [one["kind"] for one in returned["statements"]] == ["transaction", "delete"]
 
 
-def test_a_statement_that_fails_is_the_last_that_was_submitted(spark: FakeSpark) -> None:
+def test_no_statement_is_submitted_after_one_that_failed(spark: FakeSpark) -> None:
     spark.tell(error={"type": "TableNotFoundError", "message": "table db.t: no"}, exit_code=10)
     store = StateStore()
     with pytest.raises(TableNotFoundError) as caught:
@@ -164,7 +164,7 @@ def test_a_statement_that_fails_is_the_last_that_was_submitted(spark: FakeSpark)
     assert DELIVERED_KEY not in store
 
 
-def test_nothing_is_submitted_if_a_later_statement_cannot_be_read(spark: FakeSpark) -> None:
+def test_nothing_is_submitted_if_a_later_statement_cannot_be_parsed(spark: FakeSpark) -> None:
     task = _sql(spark, "DELETE FROM db.t;\nDELETE FROM db.t WHERE {{ ' ' }}")
     with pytest.raises(SqlTextError, match="statement 2, line 2, column 18") as caught:
         run_task(task)
@@ -183,7 +183,7 @@ def test_nothing_is_submitted_if_a_later_statement_cannot_be_read(spark: FakeSpa
         ({"sql": "DELETE FROM db.t", "on_rerun": "perhaps"}, "on_rerun must be one of"),
     ],
 )
-def test_text_without_templates_is_read_with_its_dag(
+def test_sql_without_templates_is_checked_while_the_dag_is_parsed(
     arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'task', .*{message}"):
@@ -198,13 +198,13 @@ def test_text_without_templates_is_read_with_its_dag(
         {"sql": "delete.sql"},
     ],
 )
-def test_what_a_template_or_a_file_may_yet_make_right_is_not_refused_early(
+def test_templated_sql_and_sql_files_are_not_refused_while_the_dag_is_parsed(
     arguments: dict[str, Any],
 ) -> None:
     HiveAcidSqlOperator(task_id="task", **arguments)
 
 
-def test_a_file_beside_the_dag_is_rendered_and_read(spark: FakeSpark, tmp_path: Path) -> None:
+def test_an_sql_file_is_rendered_and_submitted(spark: FakeSpark, tmp_path: Path) -> None:
     (tmp_path / "change.sql").write_text(
         "-- of one day\nDELETE FROM demo.flights WHERE day = '{{ ds }}';\n"
     )
@@ -216,7 +216,7 @@ def test_a_file_beside_the_dag_is_rendered_and_read(spark: FakeSpark, tmp_path: 
     assert spec.job.where == "day = '2013-01-02'"  # type: ignore[union-attr]
 
 
-def test_a_dag_with_a_wrong_statement_is_an_import_error(tmp_path: Path) -> None:
+def test_a_wrong_sql_statement_is_a_dag_import_error(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(
         "from airflow.sdk import DAG\n"
         "from airflow_hiveacid.operators.sql import HiveAcidSqlOperator\n"

@@ -48,7 +48,7 @@ def _nothing_left(warehouse: Warehouse) -> Iterator[None]:
     assert warehouse.client.show_locks() == ()
 
 
-def test_a_script_defines_in_the_task_and_changes_rows_with_spark(
+def test_a_script_runs_definitions_in_the_task_and_row_changes_in_spark(
     warehouse: Warehouse, spark: FakeSpark
 ) -> None:
     context = context_of(task_state_store=StateStore())
@@ -71,7 +71,9 @@ def test_a_script_defines_in_the_task_and_changes_rows_with_spark(
     assert [(one["table"], one["status"]) for one in told] == [(str(table.ref), "committed")] * 4
 
 
-def test_answers_are_returned_and_tell_nobody(warehouse: Warehouse, spark: FakeSpark) -> None:
+def test_rows_from_the_metastore_are_returned_without_an_asset_event(
+    warehouse: Warehouse, spark: FakeSpark
+) -> None:
     txn_id = warehouse.client.open_txn()
     task = _sql(warehouse, spark, f"ABORT TRANSACTIONS {txn_id}", outlets=[ASSET])
     returned = run_task(task)
@@ -85,7 +87,9 @@ def test_answers_are_returned_and_tell_nobody(warehouse: Warehouse, spark: FakeS
     assert spark.calls == []
 
 
-def test_what_is_there_already_tells_nobody(warehouse: Warehouse, spark: FakeSpark) -> None:
+def test_creating_a_table_that_already_exists_sends_no_asset_event(
+    warehouse: Warehouse, spark: FakeSpark
+) -> None:
     text = CREATE.replace("TABLE", "TABLE IF NOT EXISTS")
     first = _sql(warehouse, spark, text, outlets=[ASSET])
     second = _sql(warehouse, spark, text, outlets=[ASSET])
@@ -94,7 +98,7 @@ def test_what_is_there_already_tells_nobody(warehouse: Warehouse, spark: FakeSpa
     assert (first.outlets, second.outlets) == ([ASSET], [])
 
 
-def test_a_retry_passes_over_what_is_done_also_where_its_table_is_gone(
+def test_a_retry_skips_committed_statements_even_if_their_table_was_renamed(
     warehouse: Warehouse, spark: FakeSpark
 ) -> None:
     store = StateStore()
@@ -123,7 +127,7 @@ def test_a_retry_passes_over_what_is_done_also_where_its_table_is_gone(
         ("change_table", "ALTER TABLE t ADD COLUMNS (x int)", ("t",)),
     ],
 )
-def test_a_retry_after_a_lost_answer_finds_what_was_done(
+def test_a_retry_after_a_lost_response_detects_that_the_definition_succeeded(
     warehouse: Warehouse,
     spark: FakeSpark,
     monkeypatch: pytest.MonkeyPatch,
@@ -151,7 +155,7 @@ def test_a_retry_after_a_lost_answer_finds_what_was_done(
         run_task(_sql(warehouse, spark, text), context_of(task_state_store=StateStore()))
 
 
-def test_another_definition_in_the_place_of_one_that_is_done_is_refused(
+def test_a_retry_is_refused_if_a_completed_definition_has_changed(
     warehouse: Warehouse, spark: FakeSpark
 ) -> None:
     store = StateStore()
@@ -164,7 +168,7 @@ def test_another_definition_in_the_place_of_one_that_is_done_is_refused(
         run_task(_sql(warehouse, spark, other), context_of(try_number=2, task_state_store=store))
 
 
-def test_a_cleared_task_defines_again_unless_told_otherwise(
+def test_a_cleared_task_runs_its_definition_again_unless_on_rerun_prevents_it(
     warehouse: Warehouse, spark: FakeSpark
 ) -> None:
     store, text = StateStore(), "CREATE TABLE t (id int)"
@@ -182,7 +186,7 @@ def test_a_cleared_task_defines_again_unless_told_otherwise(
     assert cleared("skip")["status"] == "already_done"
 
 
-def test_a_transaction_takes_no_definitions(warehouse: Warehouse) -> None:
+def test_a_transaction_with_a_definition_is_refused(warehouse: Warehouse) -> None:
     with pytest.raises(
         ConfigurationError,
         match="column 16: a DDL statement or metastore query cannot be part of a transaction",
@@ -194,14 +198,14 @@ def test_a_transaction_takes_no_definitions(warehouse: Warehouse) -> None:
         )
 
 
-def test_the_hook_does_them_too(warehouse: Warehouse) -> None:
+def test_the_hook_runs_a_definition(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     assert HiveAcidHook().run(DropTable(target=str(table.ref))).has_changed
     assert warehouse.client.list_tables(warehouse.db) == ()
     assert table.columns == (Column(name="id", type="bigint"),)
 
 
-def test_a_killed_task_gives_its_place_among_the_waiting_back(
+def test_a_killed_task_releases_its_waiting_lock_request(
     warehouse: Warehouse, spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("t")

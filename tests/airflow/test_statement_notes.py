@@ -35,7 +35,7 @@ def note(store: StateStore, job: Any = DROP, **order: Any) -> StatementNote:  # 
     return StatementNote(store=store, number=1, job=job, order=Order(**{**terms, **order}))
 
 
-def test_what_was_about_to_be_done_is_known_to_a_retry_alone() -> None:
+def test_the_note_of_a_started_statement_is_read_only_by_its_retry() -> None:
     """A run that was cleared finds another table, and another statement another thing to do."""
     store = StateStore()
     note(store).begin(BEFORE)
@@ -57,7 +57,7 @@ def test_what_was_about_to_be_done_is_known_to_a_retry_alone() -> None:
         (DeleteSpec(target="d.t"), OnRerun.SKIP, None),
     ],
 )
-def test_what_is_done_is_done_again_by_a_cleared_run_if_it_shall(
+def test_on_rerun_decides_whether_a_cleared_run_repeats_a_completed_statement(
     job: Any,  # noqa: ANN401
     on_rerun: OnRerun,
     expected: object,
@@ -74,7 +74,7 @@ def test_what_is_done_is_done_again_by_a_cleared_run_if_it_shall(
     assert note(store).before() is None
 
 
-def test_a_note_of_another_release_says_nothing() -> None:
+def test_a_statement_note_of_a_different_release_is_ignored() -> None:
     store = StateStore()
     note(store).end(DONE)
     (key,) = store

@@ -49,7 +49,7 @@ def _arguments(target: SparkTarget, **given: Any) -> SparkArguments:  # noqa: AN
     return Submission.of(SPEC, replace(GIVEN, **given), target, program=PROGRAM).arguments
 
 
-def test_a_driver_on_the_worker_reads_the_spec_where_it_lies() -> None:
+def test_a_driver_on_the_worker_gets_the_absolute_path_of_the_spec() -> None:
     found = _arguments(LOCAL, files="/mine.conf", py_files="/mine.zip")
     assert found.application_args == ["--spec", "/scratch/s.json"]
     assert (found.files, found.py_files) == ("/mine.conf", "/c.zip,/mine.zip")
@@ -58,14 +58,14 @@ def test_a_driver_on_the_worker_reads_the_spec_where_it_lies() -> None:
 
 
 @pytest.mark.parametrize("target", [YARN, UNASKED_YARN, KUBERNETES])
-def test_a_driver_in_the_cluster_finds_the_spec_among_its_files(target: SparkTarget) -> None:
+def test_a_driver_in_the_cluster_gets_the_spec_as_a_shipped_file(target: SparkTarget) -> None:
     found = _arguments(_in_cluster(target), files="/mine.conf")
     assert found.application_args == ["--spec", "s.json"]
     assert found.files == "/scratch/s.json,/mine.conf"
     assert found.deploy_mode == "cluster"
 
 
-def test_a_programs_own_arguments_follow_the_specs() -> None:
+def test_the_programs_arguments_follow_the_spec_argument() -> None:
     program = replace(PROGRAM, own_arguments=("--day", "1"))
     found = Submission.of(SPEC, replace(GIVEN, name="mine"), LOCAL, program=program)
     assert found.arguments.application_args == ["--spec", "/scratch/s.json", "--day", "1"]
@@ -82,19 +82,19 @@ def test_a_programs_own_arguments_follow_the_specs() -> None:
         (_in_cluster(KUBERNETES), None),
     ],
 )
-def test_spark_submit_waits_for_no_driver_that_we_follow_on_yarn(
+def test_spark_submit_does_not_wait_for_a_driver_that_we_track_on_yarn(
     target: SparkTarget, wait: str | None
 ) -> None:
     assert (_arguments(target).conf or {}).get(_WAITS) == wait
 
 
-def test_an_application_on_yarn_has_its_attempts_tag_in_either_mode() -> None:
+def test_a_yarn_application_has_the_tag_of_its_attempt_in_client_and_cluster_mode() -> None:
     for target in (YARN, _in_cluster(YARN), UNASKED_YARN):
         conf = _arguments(target, conf={"spark.yarn.tags": "mine"}).conf or {}
         assert conf["spark.yarn.tags"] == f"mine,{TAG}"
 
 
-def test_a_pod_has_its_attempts_name_and_uploads_lie_beside_the_result() -> None:
+def test_a_driver_pod_has_the_name_of_its_attempt_and_uploads_beside_the_result() -> None:
     conf = _arguments(_in_cluster(KUBERNETES)).conf or {}
     assert conf["spark.kubernetes.driver.pod.name"] == f"{TAG}-driver"
     assert conf[f"spark.kubernetes.executor.label.{LABEL}"] == TAG
@@ -103,7 +103,7 @@ def test_a_pod_has_its_attempts_name_and_uploads_lie_beside_the_result() -> None
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_the_hook_follows_a_pod_as_the_target_says_and_nothing_on_yarn(wanted: bool) -> None:
+def test_in_cluster_mode_the_hook_tracks_pods_but_not_yarn_applications(wanted: bool) -> None:
     """Whatever the user says; elsewhere the hook refuses what the user says itself."""
     given = {"track_driver_via_k8s_api": wanted, "yarn_track_via_rm_api": wanted}
     assert _arguments(_in_cluster(KUBERNETES), **given).track_driver_via_k8s_api
@@ -114,7 +114,7 @@ def test_the_hook_follows_a_pod_as_the_target_says_and_nothing_on_yarn(wanted: b
         assert _arguments(target, **given).track_driver_via_k8s_api is wanted
 
 
-def test_what_the_user_gave_is_not_changed() -> None:
+def test_the_users_arguments_are_not_modified() -> None:
     given = {"spark.yarn.tags": "mine"}
     arguments = replace(GIVEN, conf=given, py_files="/mine.zip")
     Submission.of(SPEC, arguments, _in_cluster(YARN), program=PROGRAM)
@@ -123,7 +123,7 @@ def test_what_the_user_gave_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("value", ["true", " True ", True])
-def test_a_setting_to_wait_is_refused_of_a_new_submission_that_we_follow_on_yarn(
+def test_wait_app_completion_is_refused_for_a_driver_that_we_track_on_yarn(
     value: object,
 ) -> None:
     given = replace(GIVEN, conf={_WAITS: value})
@@ -134,7 +134,7 @@ def test_a_setting_to_wait_is_refused_of_a_new_submission_that_we_follow_on_yarn
         Submission.of(SPEC, given, target, program=PROGRAM).check_new()
 
 
-def test_no_secret_is_in_what_is_shown_of_it() -> None:
+def test_the_repr_of_a_submission_contains_no_secret() -> None:
     given = replace(
         GIVEN,
         conf={"spark.hadoop.fs.s3a.secret.key": _CANARY},

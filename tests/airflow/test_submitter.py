@@ -107,7 +107,7 @@ def there(on_yarn: Connections, yarn: Pretended) -> SparkTarget:
 # ---- one job -------------------------------------------------------------------------------------
 
 
-def test_a_driver_on_this_machine_is_run_to_its_end_and_its_pipe_closed(
+def test_a_driver_on_the_worker_runs_to_its_end_and_its_output_pipe_is_closed(
     job: JobSpec, spark: FakeSpark, tmp_path: Path, here: SparkTarget
 ) -> None:
     one = _submission(job, tmp_path, here)
@@ -124,7 +124,7 @@ def test_a_driver_on_this_machine_is_run_to_its_end_and_its_pipe_closed(
 
 
 @pytest.mark.parametrize("where", ["here", "there"])
-def test_nothing_is_submitted_for_a_task_that_is_killed(
+def test_nothing_is_submitted_for_a_killed_task(
     job: JobSpec, spark: FakeSpark, tmp_path: Path, request: pytest.FixtureRequest, where: str
 ) -> None:
     one = _submission(job, tmp_path, request.getfixturevalue(where))
@@ -147,7 +147,7 @@ def test_a_submission_is_noted_before_spark_submit_starts(
     assert store[ATTEMPT_KEY] == job.attempt
 
 
-def test_who_wants_no_resumption_is_not_resumed_though_it_is_noted(
+def test_a_task_that_is_not_durable_is_not_resumed_although_its_submission_is_noted(
     job: JobSpec, spark: FakeSpark, tmp_path: Path, there: SparkTarget
 ) -> None:
     store = StateStore()
@@ -158,7 +158,7 @@ def test_who_wants_no_resumption_is_not_resumed_though_it_is_noted(
     assert len(spark.calls) == 1
 
 
-def test_spark_submit_that_names_no_application_is_an_error(
+def test_a_spark_submit_that_prints_no_application_id_causes_an_error(
     job: JobSpec, spark: FakeSpark, tmp_path: Path, there: SparkTarget
 ) -> None:
     spark.tell(says="no ID")
@@ -169,7 +169,7 @@ def test_spark_submit_that_names_no_application_is_an_error(
     assert str(failure) == "No YARN application id found after spark-submit completed."
 
 
-def test_the_id_is_that_of_the_application(
+def test_submit_returns_the_id_of_the_yarn_application(
     job: JobSpec, tmp_path: Path, there: SparkTarget
 ) -> None:
     one = _submission(job, tmp_path, there)
@@ -179,7 +179,7 @@ def test_the_id_is_that_of_the_application(
     assert found == [APP]
 
 
-def test_a_setting_to_wait_is_no_error_of_a_driver_that_is_resumed(
+def test_wait_app_completion_is_refused_only_for_a_new_submission(
     job: JobSpec, spark: FakeSpark, tmp_path: Path, there: SparkTarget
 ) -> None:
     conf = {"spark.yarn.submit.waitAppCompletion": "true"}
@@ -192,7 +192,7 @@ def test_a_setting_to_wait_is_no_error_of_a_driver_that_is_resumed(
 
 
 @pytest.mark.parametrize("app", [FAILED, None])
-def test_the_users_commands_run_once_when_the_driver_has_ended_however_it_did(
+def test_post_submit_commands_run_only_once_even_if_the_driver_failed(
     job: JobSpec, tmp_path: Path, there: SparkTarget, yarn: Pretended, app: dict[str, str] | None
 ) -> None:
     yarn.app = app
@@ -213,7 +213,7 @@ def _noted(attempt: str = "0-0123456789ab") -> StateStore:
     return StateStore({ATTEMPT_KEY: attempt, SUBMISSION_KEY: {"another": 1}, RESULT_URI_KEY: "u"})
 
 
-def test_an_earlier_tries_driver_is_found_by_its_own_tag_when_the_task_is_killed(
+def test_a_kill_finds_the_driver_of_an_earlier_try_by_its_tag(
     job: JobSpec, tmp_path: Path, there: SparkTarget, yarn: Pretended
 ) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: tag_of("0-0123456789ab")}
@@ -227,7 +227,7 @@ def test_an_earlier_tries_driver_is_found_by_its_own_tag_when_the_task_is_killed
     assert set(store) == _NOTES
 
 
-def test_an_earlier_tries_driver_is_ended_by_a_kill_before_its_state_is_asked_for(
+def test_a_kill_before_the_first_poll_kills_the_driver_of_an_earlier_try(
     job: JobSpec, tmp_path: Path, there: SparkTarget, yarn: Pretended
 ) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {}
@@ -247,7 +247,7 @@ def test_an_earlier_tries_driver_is_ended_by_a_kill_before_its_state_is_asked_fo
 
 
 @pytest.mark.parametrize("is_durable", [True, False])
-def test_an_earlier_tries_driver_is_left_to_itself_only_without_resumption(
+def test_the_driver_of_an_earlier_try_is_killed_only_if_the_task_is_durable(
     job: JobSpec, tmp_path: Path, there: SparkTarget, yarn: Pretended, is_durable: bool
 ) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: tag_of("0-0123456789ab")}
@@ -258,7 +258,7 @@ def test_an_earlier_tries_driver_is_left_to_itself_only_without_resumption(
     assert set(store) == (set() if is_durable else _NOTES)
 
 
-def test_a_killed_task_that_has_submitted_nothing_runs_none_of_the_users_commands(
+def test_a_task_that_is_killed_before_submission_runs_no_post_submit_commands(
     job: JobSpec, tmp_path: Path, there: SparkTarget
 ) -> None:
     """As while it ends an earlier try's driver; its hook is one for the login only."""
@@ -273,7 +273,7 @@ def test_a_killed_task_that_has_submitted_nothing_runs_none_of_the_users_command
     assert not (tmp_path / "done").exists()
 
 
-def test_an_earlier_tries_notes_stay_while_no_cluster_can_be_asked_about_it(
+def test_the_notes_of_an_earlier_try_are_kept_if_no_cluster_can_be_polled(
     job: JobSpec, spark: FakeSpark, tmp_path: Path, on_yarn: Connections
 ) -> None:
     on_yarn.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
@@ -286,7 +286,7 @@ def test_an_earlier_tries_notes_stay_while_no_cluster_can_be_asked_about_it(
 
 
 @pytest.mark.parametrize("exit_code", [0, 1])
-def test_a_result_is_its_own_while_no_cluster_can_be_asked_about_an_earlier_try(
+def test_a_try_collects_its_own_result_if_no_cluster_can_be_polled(
     job: JobSpec, spark: FakeSpark, tmp_path: Path, on_yarn: Connections, exit_code: int
 ) -> None:
     """Such a submission is not noted, so the notes are of a try whose driver may still run."""
@@ -342,7 +342,7 @@ def test_the_cluster_is_searched_only_after_spark_submit_has_ended(
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_task_changes_no_attribute_of_its_parent(
+def test_running_a_task_changes_no_attribute_of_the_providers_operator(
     spark: FakeSpark,
     yarn: Pretended,
     on_yarn: Connections,
@@ -370,7 +370,7 @@ def test_a_task_changes_no_attribute_of_its_parent(
     assert set(changed) - {"_cached_logger"} == {"_spec", "_submitter"}  # the first is Airflow's
 
 
-def test_the_sdk_counts_resumed_jobs_by_the_operators_name(
+def test_airflow_counts_resumable_jobs_by_the_name_of_the_operator(
     spark: FakeSpark, on_yarn: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason why `execute_resumable` is the operator's, and not of a class of its own."""
@@ -393,7 +393,7 @@ def test_the_sdk_counts_resumed_jobs_by_the_operators_name(
     ],
 )
 @pytest.mark.usefixtures("connections")
-def test_an_argument_that_does_not_fit_the_master_is_refused_as_by_the_provider(
+def test_a_tracking_argument_for_a_different_kind_of_master_is_refused(
     spark: FakeSpark, argument: str, words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
@@ -402,7 +402,7 @@ def test_an_argument_that_does_not_fit_the_master_is_refused_as_by_the_provider(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_driver_that_fails_says_why_and_leaves_its_notes(
+def test_a_failed_driver_is_reported_with_its_final_status_and_its_notes_are_kept(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     yarn.app = dict(FAILED)
@@ -418,7 +418,7 @@ def test_a_driver_that_fails_says_why_and_leaves_its_notes(
 
 @pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("is_durable", [True, False])
-def test_without_resumption_a_task_takes_over_no_driver_of_an_earlier_try(
+def test_only_a_durable_task_takes_over_the_driver_of_an_earlier_try(
     spark: FakeSpark, yarn: Pretended, is_durable: bool
 ) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: tag_of("0-0123456789ab")}

@@ -24,7 +24,7 @@ def _task(table: str, **arguments: Any) -> HiveAcidTagOperator:  # noqa: ANN401
     return HiveAcidTagOperator(task_id="tag", **{"table": table, "name": "closing", **arguments})
 
 
-def test_a_tag_is_made_moved_and_dropped_by_a_dag(warehouse: Warehouse) -> None:
+def test_a_dag_creates_moves_and_drops_a_tag(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     made = run_task(_task(str(table.ref), name="closing-{{ ds }}", keep_for="{{ 90 }} days"))
@@ -55,7 +55,9 @@ def test_a_tag_is_made_moved_and_dropped_by_a_dag(warehouse: Warehouse) -> None:
         run_task(_task(str(table.ref), expires="2001-01-01T00:00:00Z"))
 
 
-def test_a_retry_tags_what_its_first_try_did_and_a_clear_the_present(warehouse: Warehouse) -> None:
+def test_a_retry_tags_the_version_of_its_first_try_and_a_cleared_task_the_newest(
+    warehouse: Warehouse,
+) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     store = StateStore()
@@ -96,18 +98,20 @@ def test_a_retry_tags_what_its_first_try_did_and_a_clear_the_present(warehouse: 
         ({"action": "drop", "version": 1}, "action drop needs only the name; remove version"),
     ],
 )
-def test_a_typo_is_found_while_the_dag_is_read(arguments: dict[str, Any], message: str) -> None:
+def test_a_wrong_argument_is_refused_while_the_dag_is_parsed(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'tag'.*{message}"):
         _task(**{"table": "db.t", **arguments})
 
 
 @pytest.mark.parametrize("template", ["{{ none }}", "{{ '' }}"])
-def test_a_version_that_a_template_left_blank_is_not_the_present(template: str) -> None:
+def test_a_blank_rendered_version_is_refused_instead_of_meaning_the_newest(template: str) -> None:
     with pytest.raises(ConfigurationError, match="version must be"):
         run_task(_task("db.t", version=template))
 
 
-def test_the_operator_survives_serialisation() -> None:
+def test_the_operator_can_be_serialised_and_read_back() -> None:
     with DAG("d", schedule=None) as dag:
         _task("db.t", version=3, keep_for="1 day")
     read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))

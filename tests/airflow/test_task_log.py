@@ -136,7 +136,7 @@ def _steady(line: str) -> str:
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_failure_ends_with_what_happened_and_what_to_do(
+def test_the_log_of_a_failure_ends_with_what_happened_and_what_to_do(
     name: str,
     spark: FakeSpark,
     connections: Connections,
@@ -161,12 +161,12 @@ def test_a_failure_ends_with_what_happened_and_what_to_do(
     assert found in f"{_GOLDEN.read_text(encoding='utf-8')}\n", found
 
 
-def test_the_golden_file_has_no_other_failures() -> None:
+def test_the_golden_file_contains_exactly_the_tested_failures() -> None:
     text = _GOLDEN.read_text(encoding="utf-8")
     assert re.findall(r"^== (.*)$", text, re.MULTILINE) == list(FAILURES)
 
 
-def test_a_program_that_is_missing_is_named(spark: FakeSpark, log: TaskLog) -> None:
+def test_the_log_names_a_missing_program(spark: FakeSpark, log: TaskLog) -> None:
     spark.tell(answers=False, exit_code=2)
     task = HiveAcidPySparkOperator(
         task_id="task", application="/nix.py", changes=["d.t"], spark_bin_dir=str(spark.bin_dir)
@@ -174,7 +174,7 @@ def test_a_program_that_is_missing_is_named(spark: FakeSpark, log: TaskLog) -> N
     assert "There is no file /nix.py here" in _run(task, log)[-1]
 
 
-def test_a_success_ends_with_a_table(spark: FakeSpark, log: TaskLog) -> None:
+def test_the_log_of_a_success_ends_with_a_result_table(spark: FakeSpark, log: TaskLog) -> None:
     lines = _run(_merge(spark), log)
     head, _, row, seconds, spent = (line.split() for line in lines[-5:])
     assert head[:5] == ["merge", "of", "demo.customers:", "committed", "in"]

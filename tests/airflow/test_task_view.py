@@ -139,7 +139,7 @@ def _rendered(operator: type[BaseOperator], given: dict[str, Any], **values: obj
 
 
 @pytest.mark.parametrize(("operator", "given", "text"), _STATEMENTS)
-def test_the_statement_is_the_task_as_sql(
+def test_the_statement_field_shows_the_task_as_sql(
     operator: type[BaseOperator], given: dict[str, Any], text: str
 ) -> None:
     task = _rendered(operator, given)
@@ -148,7 +148,7 @@ def test_the_statement_is_the_task_as_sql(
     assert task.template_fields_renderers["statement"] == "sql"
 
 
-def test_no_value_of_a_parameter_and_no_second_rendering_shows_in_a_statement() -> None:
+def test_the_statement_field_shows_no_parameter_value_and_is_not_rendered_twice() -> None:
     secret = _rendered(ours.HiveAcidDeleteOperator, _STATEMENTS[3][1], day="hidden")
     assert "hidden" not in secret.statement
     given = {"table": "db.t", "where": "a = '{{ day }}'"}
@@ -158,7 +158,7 @@ def test_no_value_of_a_parameter_and_no_second_rendering_shows_in_a_statement() 
 
 
 @pytest.mark.parametrize(("operator", "given"), _ALL)
-def test_only_fields_with_a_value_show_and_sparks_come_last(
+def test_only_fields_with_a_value_are_shown_and_spark_fields_come_last(
     operator: type[BaseOperator], given: dict[str, Any]
 ) -> None:
     is_job = issubclass(operator, HiveAcidSparkOperator)
@@ -173,7 +173,7 @@ def test_only_fields_with_a_value_show_and_sparks_come_last(
 
 
 @pytest.mark.parametrize(("operator", "given"), _ALL)
-def test_each_operator_documents_its_task_unless_the_user_does(
+def test_each_operator_sets_doc_md_unless_the_user_does(
     operator: type[BaseOperator], given: dict[str, Any]
 ) -> None:
     text = _rendered(operator, given).doc_md

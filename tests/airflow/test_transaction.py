@@ -67,7 +67,7 @@ def submitted(spark: FakeSpark) -> JobSpec:
     return JobSpec.parse(json.dumps(call["spec"]))
 
 
-def test_statements_of_both_forms_are_one_submission(spark: FakeSpark) -> None:
+def test_sql_and_structured_statements_are_submitted_as_one_transaction(spark: FakeSpark) -> None:
     returned = run_task(of(spark, STATEMENTS))
     spec = submitted(spark)
     assert isinstance(spec.job, TransactionSpec)
@@ -86,7 +86,7 @@ def test_statements_of_both_forms_are_one_submission(spark: FakeSpark) -> None:
     assert any(a.endswith("/spark_apps/transaction.py") for a in call["arguments"])
 
 
-def test_a_multi_insert_is_one_part_and_may_stand_among_others(spark: FakeSpark) -> None:
+def test_a_multi_insert_may_be_one_of_several_statements_of_a_transaction(spark: FakeSpark) -> None:
     text = "FROM s INSERT INTO t SELECT a, '{{ ds }}' INSERT INTO u SELECT a; DELETE FROM s"
     run_task(of(spark, [text, {"delete": {"table": "demo.u"}}], database="demo"))
     spec = submitted(spark)
@@ -98,7 +98,7 @@ def test_a_multi_insert_is_one_part_and_may_stand_among_others(spark: FakeSpark)
     assert spec.targets == ("demo.t", "demo.u", "demo.s")
 
 
-def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path: Path) -> None:
+def test_an_sql_file_among_the_statements_is_rendered(spark: FakeSpark, tmp_path: Path) -> None:
     (tmp_path / "old.sql").write_text("DELETE FROM t WHERE day = '{{ ds }}'")
     with DAG("d", schedule=None, template_searchpath=[str(tmp_path)]):
         task = of(spark, ["old.sql", {"delete": {"table": "demo.u"}}], database="demo")
@@ -142,12 +142,15 @@ def test_a_sql_file_is_rendered_among_the_statements(spark: FakeSpark, tmp_path:
         ),
     ],
 )
-def test_a_wrong_statement_is_an_error_of_its_dag(statements: Any, message: str) -> None:  # noqa: ANN401
+def test_a_wrong_statement_is_refused_while_the_dag_is_parsed(
+    statements: Any,  # noqa: ANN401
+    message: str,
+) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'task'.*{message}"):
         HiveAcidTransactionOperator(task_id="task", statements=statements)
 
 
-def test_what_templates_make_of_statements_is_checked_before_anything_is_submitted(
+def test_rendered_statements_are_checked_before_submission(
     spark: FakeSpark,
 ) -> None:
     statements = [
@@ -159,7 +162,7 @@ def test_what_templates_make_of_statements_is_checked_before_anything_is_submitt
     assert spark.calls == []
 
 
-def test_an_event_tells_of_each_table(spark: FakeSpark) -> None:
+def test_the_asset_event_reports_each_statement_with_its_table(spark: FakeSpark) -> None:
     details = {
         "statements": [
             {
@@ -188,7 +191,7 @@ def test_an_event_tells_of_each_table(spark: FakeSpark) -> None:
     ]
 
 
-def test_a_kill_looks_at_the_locks_of_every_table(
+def test_a_kill_searches_the_locks_of_every_table_of_the_transaction(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_task(of(spark, STATEMENTS))
@@ -256,7 +259,7 @@ def test_a_program_is_submitted_with_its_own_arguments_and_its_tables(
         (False, 2, r"There is no file .*job\.py here"),
     ],
 )
-def test_a_program_that_leaves_no_result_says_what_it_may_lack(
+def test_the_error_suggests_why_a_program_left_no_result(
     spark: FakeSpark, tmp_path: Path, is_there: bool, exit_code: int, message: str
 ) -> None:
     program = tmp_path / "job.py"
@@ -278,7 +281,7 @@ def test_a_program_that_leaves_no_result_says_what_it_may_lack(
         ({"changes": ["t"]}, "'t' is not a valid"),
     ],
 )
-def test_a_programs_tables_are_checked_with_its_dag(
+def test_the_tables_of_a_program_are_checked_while_the_dag_is_parsed(
     arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"task 'task'.*{message}"):

@@ -61,7 +61,7 @@ def _measured(*healths: TableHealth) -> tuple[object, tuple[TableHealth, ...]]:
     return SimpleNamespace(parameters={}, table_id="7"), healths
 
 
-def test_a_trigger_survives_being_written_down_and_made_again() -> None:
+def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
     path, arguments = CompactionNeededTrigger(**_ARGUMENTS).serialize()
     again = import_string(path)(**arguments)
     assert type(again) is CompactionNeededTrigger
@@ -69,7 +69,7 @@ def test_a_trigger_survives_being_written_down_and_made_again() -> None:
     assert again.serialize() == (path, arguments)
 
 
-def test_it_fires_once_with_what_is_due(warehouse: Warehouse) -> None:
+def test_the_trigger_fires_once_with_the_table_that_is_due(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.base(table, 1000)
     warehouse.delta(table, 100)
@@ -83,7 +83,7 @@ def test_it_fires_once_with_what_is_due(warehouse: Warehouse) -> None:
     assert (found["table"], found["delta_count"], found["delta_ratio"]) == (str(table.ref), 1, 0.1)
 
 
-def test_it_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
+def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     trigger = CompactionNeededTrigger(table=str(table.ref), delta_count=2, poke_interval_s=0.1)
@@ -98,7 +98,7 @@ def test_it_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
     assert findings(asyncio.run(wait()))[0]["delta_count"] == 2
 
 
-def test_measuring_does_not_hold_up_the_event_loop(
+def test_measuring_a_table_does_not_block_the_event_loop(
     connections: Connections,  # noqa: ARG001 - sets the environment
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -124,7 +124,7 @@ def test_measuring_does_not_hold_up_the_event_loop(
     assert threads[0] is not threading.main_thread()
 
 
-def test_it_measures_again_after_the_interval(
+def test_the_trigger_measures_again_after_the_poke_interval(
     connections: Connections,  # noqa: ARG001 - sets the environment
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -137,7 +137,7 @@ def test_it_measures_again_after_the_interval(
     assert list(answers) == []
 
 
-def test_a_table_that_does_not_exist_is_told_as_itself(warehouse: Warehouse) -> None:
+def test_a_missing_table_raises_its_own_error_in_the_task(warehouse: Warehouse) -> None:
     event = asyncio.run(_first(CompactionNeededTrigger(table=f"{warehouse.db}.t", delta_count=1)))
     with pytest.raises(TableNotFoundError):
         findings(event)
@@ -172,7 +172,7 @@ def test_one_failed_poll_does_not_end_the_wait(answers: list[object]) -> None:
     assert findings(asyncio.run(_first(_quick())))[0]["delta_count"] == 9
 
 
-def test_polls_that_fail_for_longer_than_the_bound_are_told_as_themselves(
+def test_polls_that_fail_for_longer_than_max_outage_s_raise_their_error_in_the_task(
     answers: list[object],
 ) -> None:
     answers += [_DOWN, _DOWN, _measured(_DUE)]
@@ -181,7 +181,7 @@ def test_polls_that_fail_for_longer_than_the_bound_are_told_as_themselves(
         findings(event)
 
 
-def test_a_connection_that_airflow_cannot_read_for_a_moment_does_not_end_the_wait(
+def test_a_temporary_failure_to_read_the_connection_does_not_end_the_wait(
     answers: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In the triggerer, Airflow reports an outage of its database as a missing connection.
@@ -200,7 +200,7 @@ def test_a_connection_that_airflow_cannot_read_for_a_moment_does_not_end_the_wai
     assert (failures, answers) == ([], [])
 
 
-def test_a_connection_that_stays_away_for_longer_than_the_bound_is_told_as_itself(
+def test_a_connection_unreadable_for_longer_than_max_outage_s_raises_in_the_task(
     answers: list[object],
 ) -> None:
     event = asyncio.run(_first(_quick(hive_acid_conn_id="nowhere")))
@@ -209,14 +209,14 @@ def test_a_connection_that_stays_away_for_longer_than_the_bound_is_told_as_itsel
     assert answers == []
 
 
-def test_an_error_of_a_kind_that_nobody_planned_for_reaches_the_task(answers: list[object]) -> None:
+def test_an_unexpected_error_in_the_trigger_fails_the_task(answers: list[object]) -> None:
     # Raised in the triggerer, it would be a deferral error there, and `soft_fail` a skip.
     answers += [ZeroDivisionError("oops")]
     with pytest.raises(JobFailedError, match="ZeroDivisionError: oops"):
         findings(asyncio.run(_first(_quick())))
 
 
-def test_backing_off_doubles_the_interval_up_to_its_bound() -> None:
+def test_exponential_backoff_doubles_the_interval_up_to_max_wait_s() -> None:
     trigger = CompactionNeededTrigger(**_ARGUMENTS)
     assert [trigger.interval_s(polls) for polls in (0, 1, 2, 3, 4, 10**6)] == [
         7,
@@ -230,7 +230,7 @@ def test_backing_off_doubles_the_interval_up_to_its_bound() -> None:
     assert steady.interval_s(9) == 7
 
 
-def test_a_wait_backs_off_and_leaves_the_event_loop_free(
+def test_the_trigger_backs_off_with_asynchronous_sleeps(
     answers: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept_s: list[float] = []
@@ -245,17 +245,17 @@ def test_a_wait_backs_off_and_leaves_the_event_loop_free(
     assert slept_s == [7, 14, 28, 56, 70]
 
 
-def test_an_event_of_something_else_is_refused() -> None:
+def test_an_unknown_trigger_event_is_refused() -> None:
     with pytest.raises(JobFailedError, match="unknown event"):
         findings({"status": "success"})
 
 
-def test_its_arguments_hold_no_secret() -> None:
+def test_the_serialised_trigger_contains_no_secret() -> None:
     _, arguments = CompactionNeededTrigger(table="db.t", delta_count=1).serialize()
     assert set(arguments) == set(_ARGUMENTS)
 
 
-def test_a_kdc_that_keeps_silent_does_not_hold_up_the_event_loop(
+def test_an_unresponsive_kdc_does_not_block_the_event_loop(
     connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as kdc:
@@ -293,7 +293,7 @@ def test_a_kdc_that_keeps_silent_does_not_hold_up_the_event_loop(
     assert turns > 10
 
 
-def test_thirty_silent_metastores_delay_no_other_look(
+def test_thirty_unresponsive_metastores_do_not_delay_the_poll_of_a_healthy_one(
     connections: Connections, warehouse: Warehouse
 ) -> None:
     table = warehouse.table("t")
@@ -322,7 +322,7 @@ def test_thirty_silent_metastores_delay_no_other_look(
         assert findings(asyncio.run(wait()))[0]["delta_count"] == 1
 
 
-def test_looks_that_occupy_one_metastore_delay_no_other_look() -> None:
+def test_slow_polls_of_one_metastore_do_not_delay_polls_of_other_metastores() -> None:
     ended = threading.Event()
     slow, quick = (MetastoreEndpoint(uris=(f"thrift://{name}:9083",)) for name in ("a", "b"))
 
@@ -338,7 +338,7 @@ def test_looks_that_occupy_one_metastore_delay_no_other_look() -> None:
     assert asyncio.run(wait()) == "done"
 
 
-def test_a_look_without_end_is_an_outage_in_time() -> None:
+def test_a_poll_that_exceeds_its_time_limit_raises_metastore_unavailable_error() -> None:
     ended = threading.Event()
     endpoint = MetastoreEndpoint(uris=("thrift://slow:9083",))
 
@@ -350,7 +350,7 @@ def test_a_look_without_end_is_an_outage_in_time() -> None:
     ended.set()
 
 
-def test_few_looks_at_one_metastore_run_at_once() -> None:
+def test_at_most_four_polls_of_one_metastore_run_concurrently() -> None:
     names: set[str] = set()
     endpoint = MetastoreEndpoint(uris=("thrift://busy:9083",))
 

@@ -74,7 +74,7 @@ def _left(first: str, spark: FakeSpark, yarn: Pretended, *, noted: bool = True) 
 @pytest.mark.promise("A16")
 @pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_kill_during_a_question_ends_an_earlier_tries_driver(
+def test_a_kill_during_a_metastore_query_kills_the_driver_of_an_earlier_try(
     spark: FakeSpark,
     yarn: Pretended,
     meanwhile: list[Callable[[], None]],
@@ -94,7 +94,7 @@ def test_a_kill_during_a_question_ends_an_earlier_tries_driver(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_question_leaves_an_earlier_tries_driver_to_its_statement(
+def test_a_metastore_query_does_not_kill_the_driver_of_an_earlier_try(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]]
 ) -> None:
     store = _left(_QUESTION, spark, yarn)
@@ -109,7 +109,7 @@ def test_a_question_leaves_an_earlier_tries_driver_to_its_statement(
 
 @pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_definition_is_done_when_an_earlier_tries_driver_has_ended(
+def test_a_definition_runs_only_after_the_driver_of_an_earlier_try_was_killed(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]], noted: bool
 ) -> None:
     store = _left(_DEFINITION, spark, yarn, noted=noted)
@@ -129,7 +129,7 @@ def test_a_definition_is_done_when_an_earlier_tries_driver_has_ended(
 
 @pytest.mark.promise("A16")
 @pytest.mark.usefixtures("on_yarn", "aborted")
-def test_a_kill_before_a_definition_ends_an_earlier_tries_driver(
+def test_a_kill_before_a_definition_kills_the_driver_of_an_earlier_try(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]]
 ) -> None:
     store = _left(_DEFINITION, spark, yarn)
@@ -148,7 +148,7 @@ def test_a_kill_before_a_definition_ends_an_earlier_tries_driver(
 @pytest.mark.parametrize(
     ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
 )
-def test_nothing_is_defined_while_an_earlier_tries_driver_may_run(
+def test_no_definition_runs_while_the_driver_of_an_earlier_try_may_run(
     spark: FakeSpark,
     yarn: Pretended,
     meanwhile: list[Callable[[], None]],
@@ -169,7 +169,7 @@ def test_nothing_is_defined_while_an_earlier_tries_driver_may_run(
 
 
 @pytest.mark.usefixtures("meanwhile")
-def test_a_script_of_definitions_needs_no_connection_of_sparks(connections: Connections) -> None:
+def test_a_script_of_definitions_needs_no_spark_connection(connections: Connections) -> None:
     connections.remove("spark_default")
     task = HiveAcidSqlOperator(task_id="task", sql=_DEFINITION)
     done = run_task(task, context_of(task_state_store=StateStore()))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_task_that_is_killed_while_it_makes_ready_submits_nothing(
+def test_a_task_that_is_killed_just_before_spark_submit_submits_nothing(
     spark: FakeSpark,
     yarn: Pretended,
     aborted: list[str],
@@ -44,7 +44,7 @@ def test_a_task_that_is_killed_while_it_makes_ready_submits_nothing(
 
 @pytest.mark.promise("A16")
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_what_stands_in_a_queue_is_ended_before_anybody_has_read_its_id(
+def test_a_kill_finds_a_queued_application_by_its_tag_before_its_id_is_known(
     spark: FakeSpark, yarn: Pretended, aborted: list[str], on_yarn: Connections, mode: str
 ) -> None:
     connect_yarn(on_yarn, yarn, mode)
@@ -65,7 +65,7 @@ def test_what_stands_in_a_queue_is_ended_before_anybody_has_read_its_id(
 
 
 @pytest.mark.usefixtures("on_yarn", "aborted")
-def test_a_resource_manager_that_is_silent_does_not_keep_a_killed_task(
+def test_an_unresponsive_resource_manager_does_not_delay_a_killed_task(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -89,7 +89,7 @@ def test_a_resource_manager_that_is_silent_does_not_keep_a_killed_task(
 
 
 @pytest.mark.usefixtures("aborted")
-def test_a_missing_command_of_hadoops_is_no_error_of_a_killed_task(
+def test_a_kill_ends_spark_submit_even_if_the_yarn_command_is_missing(
     spark: FakeSpark, on_yarn: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HADOOP_HOME"):

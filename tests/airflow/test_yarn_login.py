@@ -81,7 +81,7 @@ def _tickets(server: Pretended) -> list[str | None]:
 # ---- to whom -------------------------------------------------------------------------------------
 
 
-def test_who_asks_for_a_ticket_is_shown_one_for_his_host_and_answers(yarn: Pretended) -> None:
+def test_a_resource_manager_that_requests_a_ticket_gets_one_for_its_host(yarn: Pretended) -> None:
     yarn.tagged = {_APP: "hiveacid-1-a"}
     manager = _asking(yarn.web)
     found = manager.report(_APP)
@@ -94,13 +94,13 @@ def test_who_asks_for_a_ticket_is_shown_one_for_his_host_and_answers(yarn: Prete
     assert yarn.app == {"state": "KILLED", "finalStatus": "KILLED"}
 
 
-def test_nobody_is_shown_a_ticket_unasked(yarn: Pretended) -> None:
+def test_no_ticket_is_sent_to_a_server_that_does_not_request_one(yarn: Pretended) -> None:
     yarn.proof = None
     assert _asking(yarn.web).report(_APP) is not None
     assert yarn.logins == [None]
 
 
-def test_of_two_resource_managers_each_is_shown_a_ticket_of_its_own(yarn: Pretended) -> None:
+def test_each_of_two_resource_managers_gets_a_ticket_for_its_own_host(yarn: Pretended) -> None:
     with Pretended.started() as standby:
         standby.active, standby.proof = yarn.web, taken
         assert _asking(standby.web.replace("127.0.0.1", "localhost")).report(_APP) is not None
@@ -108,12 +108,14 @@ def test_of_two_resource_managers_each_is_shown_a_ticket_of_its_own(yarn: Preten
         assert _tickets(yarn) == [None, "127.0.0.1@EXAMPLE.COM"]
 
 
-def test_the_service_is_one_of_a_host_in_small_letters_and_of_a_realm_if_one_is_known() -> None:
+def test_the_service_principal_has_the_host_in_lower_case_and_the_realm_if_known() -> None:
     assert service_of("https://RM.Example.com:8090/ws", "R") == "HTTP/rm.example.com@R"
     assert service_of("http://rm.example.com:8088", None) == "HTTP/rm.example.com"
 
 
-def test_the_realm_is_that_of_the_sites_resource_manager(tmp_path: Path) -> None:
+def test_the_realm_is_read_from_the_resource_managers_principal_in_yarn_site(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "yarn-site.xml").write_text(
         "<configuration><property><name>yarn.resourcemanager.principal</name>"
         "<value>rm/_HOST@EXAMPLE.COM</value></property></configuration>"
@@ -127,7 +129,7 @@ def test_the_realm_is_that_of_the_sites_resource_manager(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("proof", "words"), [(b"", "did not prove"), (b"other", "a forgery")])
 @pytest.mark.parametrize("is_known", [True, False])
-def test_who_does_not_prove_himself_is_not_believed(
+def test_a_server_that_fails_mutual_authentication_raises_an_error(
     yarn: Pretended, proof: bytes, words: str, is_known: bool
 ) -> None:
     """Least of all that there is no such application, after which it is submitted anew."""
@@ -138,7 +140,7 @@ def test_who_does_not_prove_himself_is_not_believed(
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_ticket_that_is_not_taken_is_a_refusal_and_not_shown_again(
+def test_a_rejected_ticket_raises_a_cluster_refused_error_and_is_not_sent_again(
     yarn: Pretended, status: int
 ) -> None:
     yarn.proof, yarn.turns_away = lambda _: None, status
@@ -147,7 +149,7 @@ def test_a_ticket_that_is_not_taken_is_a_refusal_and_not_shown_again(
     assert len(yarn.logins) == 2
 
 
-def test_who_has_no_ticket_may_have_one_in_a_minute(yarn: Pretended) -> None:
+def test_a_missing_ticket_raises_a_cluster_unavailable_error(yarn: Pretended) -> None:
     def nothing(_: str) -> Context:
         raise GssError("No Kerberos credentials available", 0)
 
@@ -156,7 +158,7 @@ def test_who_has_no_ticket_may_have_one_in_a_minute(yarn: Pretended) -> None:
         manager.report(_APP)
 
 
-def test_a_machine_without_kerberos_has_no_ticket(yarn: Pretended) -> None:
+def test_a_missing_kerberos_library_raises_a_cluster_unavailable_error(yarn: Pretended) -> None:
     """What was submitted from it runs meanwhile, so the try is not over with an input error."""
 
     def nothing(_: str) -> Context:
@@ -167,12 +169,12 @@ def test_a_machine_without_kerberos_has_no_ticket(yarn: Pretended) -> None:
         manager.report(_APP)
 
 
-def test_a_keytab_that_is_missing_is_named(yarn: Pretended) -> None:
+def test_a_missing_keytab_raises_an_error_with_its_path(yarn: Pretended) -> None:
     with pytest.raises(ClusterUnavailableError, match=r"cannot read the keytab /nowhere/k"):
         _asking(yarn.web, keytab="/nowhere/k").report(_APP)
 
 
-def test_a_silent_kdc_keeps_nobody_who_is_in_a_hurry(yarn: Pretended) -> None:
+def test_an_unresponsive_kdc_delays_a_request_only_until_its_timeout(yarn: Pretended) -> None:
     silent = threading.Event()
 
     class Silent(Context):
@@ -203,7 +205,7 @@ def kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalKdc]:
 
 
 @pytest.mark.server
-def test_tickets_come_from_a_keytab_a_cache_or_the_process_itself(
+def test_tickets_come_from_a_keytab_a_ticket_cache_or_the_environment(
     yarn: Pretended, kdc: LocalKdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = kdc.keytab("HTTP/127.0.0.1")
@@ -292,7 +294,7 @@ def _given(found: list[dict[str, Any]]) -> set[tuple[str | None, ...]]:
 
 
 @pytest.mark.usefixtures("connected")
-def test_yarn_is_asked_with_the_keytab_of_the_operator(
+def test_requests_to_yarn_use_the_keytab_of_the_operator(
     spark: FakeSpark, yarn: Pretended, logins: list[dict[str, Any]]
 ) -> None:
     _run(spark, principal="etl@EXAMPLE.COM", keytab="/etl.keytab")
@@ -300,7 +302,7 @@ def test_yarn_is_asked_with_the_keytab_of_the_operator(
     assert _tickets(yarn)[-1] == "127.0.0.1"
 
 
-def test_or_of_the_spark_connection(
+def test_requests_to_yarn_use_the_keytab_of_the_spark_connection(
     spark: FakeSpark,
     connected: dict[str, Any],
     connections: Connections,
@@ -320,7 +322,7 @@ def test_or_of_the_spark_connection(
 
 
 @pytest.mark.usefixtures("connected")
-def test_or_with_the_tickets_that_spark_submit_is_given(
+def test_requests_to_yarn_use_the_tickets_in_the_environment_of_spark_submit(
     spark: FakeSpark, logins: list[dict[str, Any]]
 ) -> None:
     _run(spark, env_vars={"KRB5CCNAME": "FILE:/c", "HADOOP_USER_NAME": "etl"})
@@ -331,7 +333,7 @@ def test_or_with_the_tickets_that_spark_submit_is_given(
 
 
 @pytest.mark.usefixtures("connected")
-def test_a_login_of_the_users_own_wins(
+def test_yarn_rm_auth_takes_precedence_over_kerberos(
     spark: FakeSpark, yarn: Pretended, logins: list[dict[str, Any]]
 ) -> None:
     yarn.proof = None

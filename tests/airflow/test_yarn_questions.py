@@ -41,7 +41,7 @@ def _names(server: Pretended) -> list[str]:
 # ---- which answers are believed ------------------------------------------------------------------
 
 
-def test_the_second_is_asked_where_the_first_is_away(yarn: Pretended) -> None:
+def test_the_second_resource_manager_is_used_if_the_first_is_unreachable(yarn: Pretended) -> None:
     manager = ResourceManager(addresses=("http://127.0.0.1:1", yarn.web))
     yarn.app = dict(RUNNING)
     found = manager.report(_APP)
@@ -50,7 +50,7 @@ def test_the_second_is_asked_where_the_first_is_away(yarn: Pretended) -> None:
 
 
 @pytest.mark.parametrize("page", [(200, "standby"), (404, "no such page"), (503, "")])
-def test_a_page_is_no_answer_and_a_missing_page_no_missing_application(
+def test_a_response_that_is_not_from_the_api_raises_a_cluster_unavailable_error(
     yarn: Pretended, page: tuple[int, str]
 ) -> None:
     yarn.page = page
@@ -60,7 +60,7 @@ def test_a_page_is_no_answer_and_a_missing_page_no_missing_application(
             ask(_APP)
 
 
-def test_a_question_ends_in_time_though_a_byte_comes_now_and_then() -> None:
+def test_a_request_times_out_even_if_the_response_arrives_very_slowly() -> None:
     with dripping() as address:
         manager = ResourceManager(addresses=(address,))
         for ask in (manager.find, manager.end):
@@ -69,7 +69,7 @@ def test_a_question_ends_in_time_though_a_byte_comes_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refusal_is_told_from_silence(yarn: Pretended, status: int) -> None:
+def test_a_rejected_request_raises_a_cluster_refused_error(yarn: Pretended, status: int) -> None:
     yarn.page = (status, "you?")
     manager = ResourceManager(addresses=("http://127.0.0.1:1", yarn.web))
     for ask in (manager.report, manager.find, manager.end):
@@ -78,12 +78,12 @@ def test_a_refusal_is_told_from_silence(yarn: Pretended, status: int) -> None:
         assert "yarn_rm_auth" in str(caught.value)
 
 
-def test_an_application_that_is_not_known_is_an_answer(yarn: Pretended) -> None:
+def test_the_report_of_an_unknown_application_is_none(yarn: Pretended) -> None:
     yarn.app = None
     assert ResourceManager(addresses=(yarn.web,)).report(_APP) is None
 
 
-def test_of_everybodys_applications_only_our_own_is_ours(
+def test_only_our_own_application_is_found_in_a_list_of_the_whole_cluster(
     yarn: Pretended, standby: Pretended
 ) -> None:
     """A standby sends us on without the tag that was asked for: the answer is the whole cluster."""
@@ -95,7 +95,7 @@ def test_of_everybodys_applications_only_our_own_is_ours(
     assert "applicationTags" not in "".join(yarn.requests)
 
 
-def test_a_killed_task_ends_no_application_of_others(yarn: Pretended, standby: Pretended) -> None:
+def test_a_killed_task_kills_only_its_own_application(yarn: Pretended, standby: Pretended) -> None:
     yarn.app = dict(RUNNING)
     yarn.tagged = {"application_1_0002": f"{_TAG}b", _APP: _TAG, "application_1_0003": "nightly"}
     run = ClusterRun(
@@ -105,14 +105,12 @@ def test_a_killed_task_ends_no_application_of_others(yarn: Pretended, standby: P
     assert yarn.killed == [_APP]
 
 
-def test_what_has_ended_is_not_found_whatever_was_asked_for(
-    yarn: Pretended, standby: Pretended
-) -> None:
+def test_an_ended_application_is_not_found_by_its_tag(yarn: Pretended, standby: Pretended) -> None:
     yarn.app, yarn.tagged = dict(FAILED), {_APP: _TAG}
     assert ResourceManager(addresses=(standby.web,)).find(_TAG) == ()
 
 
-def test_a_single_application_may_come_without_a_list(yarn: Pretended) -> None:
+def test_a_single_application_is_accepted_without_a_list(yarn: Pretended) -> None:
     yarn.app, yarn.tagged, yarn.alone_in_list = dict(RUNNING), {_APP: _TAG}, False
     assert [app.id for app in ResourceManager(addresses=(yarn.web,)).find(_TAG)] == [_APP]
 
@@ -140,7 +138,9 @@ def _says(monkeypatch: pytest.MonkeyPatch, body: str) -> ResourceManager:
         '{"app": {"state": "FINISHED", "finalStatus": "SUCCEEDED"}}',
     ],
 )
-def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+def test_a_report_in_an_unknown_format_raises_a_cluster_unavailable_error(
+    monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
     with pytest.raises(ClusterUnavailableError, match="unknown form"):
         _says(monkeypatch, body).report(_APP)
 
@@ -156,7 +156,7 @@ def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, body
         f'{{"apps": {{"app": [{{"applicationTags": "{_TAG}"}}]}}}}',
     ],
 )
-def test_nor_is_a_list_of_another_form_an_empty_one(
+def test_a_list_in_an_unknown_format_raises_a_cluster_unavailable_error(
     monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
     """After which something would be submitted beside what runs."""
@@ -164,14 +164,14 @@ def test_nor_is_a_list_of_another_form_an_empty_one(
         _says(monkeypatch, body).find(_TAG)
 
 
-def test_no_application_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_null_list_of_applications_is_an_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _says(monkeypatch, '{"apps": null}').find(_TAG) == ()
 
 
 # ---- in whose name -------------------------------------------------------------------------------
 
 
-def test_every_question_is_asked_in_somebodys_name(
+def test_every_request_contains_a_user_name(
     yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is shown no application, where each user is shown but the own."""
@@ -185,20 +185,22 @@ def test_every_question_is_asked_in_somebodys_name(
         assert _names(yarn) == [expected] * 3
 
 
-def test_who_has_no_name_asks_as_nobody(yarn: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_sent_without_a_user_name_if_none_is_known(
+    yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
     monkeypatch.setattr("getpass.getuser", lambda: {}["uid not found"])
     assert ResourceManager(addresses=(yarn.web,)).report(_APP) is not None
     assert _names(yarn) == [""]
 
 
-def test_who_logs_in_needs_no_name(yarn: Pretended) -> None:
+def test_a_request_with_a_login_contains_no_user_name(yarn: Pretended) -> None:
     auth = HTTPBasicAuth("etl", "hunter2")
     ResourceManager(addresses=(yarn.web,), auth=auth, user="nightly").end(_APP)
     assert _names(yarn) == [""]
 
 
-def test_logins_that_are_kept_for_other_servers_are_not_sent(
+def test_logins_from_a_netrc_file_are_not_sent(
     yarn: Pretended, standby: Pretended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "netrc").write_text("default login etl password hunter2\n")
@@ -207,7 +209,7 @@ def test_logins_that_are_kept_for_other_servers_are_not_sent(
     assert standby.logins == yarn.logins == [None]
 
 
-def test_a_password_in_an_address_is_sent_and_not_told(yarn: Pretended) -> None:
+def test_a_password_in_an_address_is_sent_but_not_shown_in_errors(yarn: Pretended) -> None:
     yarn.page = (503, "")
     manager = ResourceManager(addresses=(yarn.web.replace("//", "//etl:hunter2@"),))
     with pytest.raises(ClusterUnavailableError, match=r"//\*\*\*@127\.0\.0\.1") as caught:
@@ -219,7 +221,7 @@ def test_a_password_in_an_address_is_sent_and_not_told(yarn: Pretended) -> None:
 # ---- over which way ------------------------------------------------------------------------------
 
 
-def test_the_environments_proxies_are_asked_but_for_those_it_excepts(
+def test_requests_use_the_environments_proxy_except_for_hosts_in_no_proxy(
     yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
@@ -232,7 +234,7 @@ def test_the_environments_proxies_are_asked_but_for_those_it_excepts(
     assert ResourceManager(addresses=(yarn.web,)).report(_APP) is not None
 
 
-def test_the_environments_certificates_are_used_and_missed_ones_named(
+def test_a_missing_ca_bundle_of_the_environment_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere.pem")

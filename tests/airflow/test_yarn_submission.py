@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_driver_in_the_cluster_is_started_once_and_has_the_tag_of_its_attempt(
+def test_yarn_starts_a_driver_in_the_cluster_once_with_the_tag_of_its_attempt(
     spark: FakeSpark,
 ) -> None:
     task = deletion(spark, conf={"spark.yarn.maxAppAttempts": "3", "spark.yarn.tags": "mine"})
@@ -33,13 +33,13 @@ def test_a_driver_in_the_cluster_is_started_once_and_has_the_tag_of_its_attempt(
     assert (tag, len(tag) <= 100) == (tag.lower(), True)
 
 
-def test_an_application_master_of_a_driver_on_the_worker_may_be_started_again() -> None:
+def test_max_app_attempts_is_not_changed_for_a_driver_on_the_worker() -> None:
     given = {"spark.yarn.maxAppAttempts": "3"}
     assert own_settings(given, "a", is_cluster=False) == {**given, "spark.yarn.tags": "a"}
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_what_the_spark_provider_adds_as_it_executes_is_submitted_too(
+def test_settings_that_the_spark_provider_adds_are_submitted_together_with_ours(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -52,7 +52,7 @@ def test_what_the_spark_provider_adds_as_it_executes_is_submitted_too(
     assert any(one.startswith("spark.yarn.tags=") for one in settings_of(spark))
 
 
-def test_a_driver_in_the_cluster_is_followed_where_the_site_says(
+def test_a_driver_in_the_cluster_is_tracked_at_the_address_in_yarn_site(
     spark: FakeSpark,
     yarn: Pretended,
     on_yarn: Connections,
@@ -74,7 +74,7 @@ def test_a_driver_in_the_cluster_is_followed_where_the_site_says(
 @pytest.mark.parametrize(
     "owner", [{"env_vars": {"HADOOP_USER_NAME": "etl"}}, {"proxy_user": "etl"}]
 )
-def test_yarn_is_asked_in_the_name_of_the_applications_owner(
+def test_requests_to_yarn_name_the_owner_of_the_application(
     spark: FakeSpark, yarn: Pretended, owner: dict[str, Any]
 ) -> None:
     run_task(deletion(spark, **owner), context_of(task_state_store=StateStore()))
@@ -82,7 +82,7 @@ def test_yarn_is_asked_in_the_name_of_the_applications_owner(
     assert all("user.name=etl" in one for one in yarn.requests)
 
 
-def test_a_master_whose_host_is_called_like_yarn_is_not_yarn(
+def test_a_standalone_master_whose_host_name_contains_yarn_is_not_yarn(
     tmp_path: Path, connections: Connections
 ) -> None:
     # A watch would find no application of it there, and end it after an hour.
@@ -98,7 +98,9 @@ def test_a_master_whose_host_is_called_like_yarn_is_not_yarn(
     assert found == {"spark://yarn-edge:7077": (False, 0), "yarn": (True, 1)}
 
 
-def test_the_resource_manager_is_found_as_the_site_says(tmp_path: Path) -> None:
+def test_the_resource_managers_address_comes_from_the_connection_or_yarn_site(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "yarn-site.xml").write_text(
         "<configuration><property><name>yarn.resourcemanager.hostname</name>"
         "<value>rm.example.com</value></property></configuration>"
@@ -110,7 +112,7 @@ def test_the_resource_manager_is_found_as_the_site_says(tmp_path: Path) -> None:
     assert addresses_of(None, {}) == ()
 
 
-def test_of_two_resource_managers_both_are_asked_over_what_the_site_speaks() -> None:
+def test_addresses_of_two_resource_managers_follow_the_http_policy_of_yarn_site() -> None:
     prefix = "yarn.resourcemanager."
     settings = {
         f"{prefix}ha.rm-ids": "a, b",

@@ -58,7 +58,7 @@ def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStor
 
 @pytest.mark.promise("A7")
 @pytest.mark.usefixtures("on_yarn")
-def test_what_yarn_has_forgotten_is_submitted_anew_so_that_the_ledger_is_asked(
+def test_a_retry_submits_the_job_again_if_yarn_no_longer_knows_the_application(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     store = _left(spark, yarn)
@@ -70,7 +70,7 @@ def test_what_yarn_has_forgotten_is_submitted_anew_so_that_the_ledger_is_asked(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_what_is_forgotten_while_it_runs_is_asked_for_by_the_retry(
+def test_an_application_that_yarn_forgets_raises_an_error_unless_it_left_a_result(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     store = StateStore()
@@ -86,7 +86,7 @@ def test_what_is_forgotten_while_it_runs_is_asked_for_by_the_retry(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_an_application_whose_id_nobody_could_note_is_found_by_its_tag(
+def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     store = _left(spark, yarn, noted=False)
@@ -99,7 +99,7 @@ def test_an_application_whose_id_nobody_could_note_is_found_by_its_tag(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_second_submission_whose_id_nobody_could_note_is_found_by_its_tag(
+def test_a_third_try_finds_the_second_submission_by_its_tag_if_its_id_was_not_noted(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
     """The first one's ID is noted, and must not stand before the second's tag."""
@@ -158,7 +158,7 @@ def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True
 
 @pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_later_statements_driver_of_an_earlier_try_ends_before_anything_is_submitted(
+def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
     spark: FakeSpark, yarn: Pretended, noted: bool
 ) -> None:
     store = _left_at_the_second(spark, yarn, noted=noted)
@@ -185,7 +185,7 @@ def test_a_later_statements_driver_of_an_earlier_try_ends_before_anything_is_sub
 @pytest.mark.promise("A16")
 @pytest.mark.usefixtures("on_yarn", "aborted")
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_kill_while_a_later_statements_driver_is_being_ended_ends_it(
+def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     spark: FakeSpark, yarn: Pretended, noted: bool
 ) -> None:
     store = _left_at_the_second(spark, yarn, noted=noted)
@@ -206,7 +206,7 @@ def test_a_kill_while_a_later_statements_driver_is_being_ended_ends_it(
 @pytest.mark.parametrize(
     ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
 )
-def test_nothing_is_submitted_while_a_later_statements_driver_may_run(
+def test_nothing_is_submitted_while_the_driver_of_a_later_statement_may_run(
     spark: FakeSpark,
     yarn: Pretended,
     monkeypatch: pytest.MonkeyPatch,
@@ -230,7 +230,7 @@ def test_nothing_is_submitted_while_a_later_statements_driver_may_run(
         lambda run: run.submitted("hiveacid-0-a"),
     ],
 )
-def test_a_kill_before_an_earlier_application_was_found_ends_it(
+def test_a_kill_before_an_earlier_application_is_found_still_kills_it(
     yarn: Pretended, ask: Callable[[ClusterRun], object]
 ) -> None:
     yarn.app, yarn.tagged, yarn.page = dict(RUNNING), {APP: "hiveacid-0-a"}, (503, "")
@@ -253,7 +253,7 @@ def test_a_kill_before_an_earlier_application_was_found_ends_it(
     assert yarn.killed == [APP]
 
 
-def test_one_that_does_not_end_when_it_is_told_to_is_waited_for_and_then_told(
+def test_an_application_that_still_runs_after_its_kill_raises_an_error_after_a_wait(
     yarn: Pretended,
 ) -> None:
     clock = Clock()
@@ -267,7 +267,7 @@ def test_one_that_does_not_end_when_it_is_told_to_is_waited_for_and_then_told(
 
 
 @pytest.mark.parametrize("app", [SUCCEEDED, FAILED, None])
-def test_one_that_has_ended_by_itself_is_not_told_to_end(
+def test_an_application_that_has_ended_is_not_killed(
     yarn: Pretended, app: dict[str, str] | None
 ) -> None:
     """Who may see it, and not end it, would be refused for good."""
@@ -278,7 +278,7 @@ def test_one_that_has_ended_by_itself_is_not_told_to_end(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_nothing_is_submitted_while_yarn_does_not_say_what_runs(
+def test_nothing_is_submitted_while_the_resource_manager_is_unavailable(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = _left(spark, yarn)
@@ -292,7 +292,7 @@ def test_nothing_is_submitted_while_yarn_does_not_say_what_runs(
 
 @pytest.mark.promise("A16")
 @pytest.mark.usefixtures("on_yarn")
-def test_what_a_retry_has_found_again_is_ended_when_that_is_killed(
+def test_killing_a_retry_kills_the_application_that_it_found(
     spark: FakeSpark, yarn: Pretended, aborted: list[str]
 ) -> None:
     store = _left(spark, yarn)
@@ -307,7 +307,7 @@ def test_what_a_retry_has_found_again_is_ended_when_that_is_killed(
     assert len(aborted) == 1
 
 
-def test_what_an_earlier_try_has_noted_is_ended_though_its_tag_finds_nothing(
+def test_a_kill_uses_the_noted_application_id_if_the_tag_finds_nothing(
     yarn: Pretended,
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -317,7 +317,9 @@ def test_what_an_earlier_try_has_noted_is_ended_though_its_tag_finds_nothing(
     assert yarn.killed == [APP]
 
 
-def test_what_is_found_by_the_tag_of_an_earlier_try_is_ended_from_then_on(yarn: Pretended) -> None:
+def test_a_kill_also_kills_an_application_found_by_the_tag_of_an_earlier_try(
+    yarn: Pretended,
+) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: "hiveacid-0-a"}
     run = run_on_yarn(yarn, Clock())
     assert run.submitted("hiveacid-0-a") == APP

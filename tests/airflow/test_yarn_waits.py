@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.pretended_yarn import ResourceManager as Pretended
 
 
-def test_an_application_is_followed_to_its_end(yarn: Pretended) -> None:
+def test_an_application_is_polled_until_it_ends(yarn: Pretended) -> None:
     clock = Clock()
     yarn.states = [dict(ACCEPTED), *[dict(RUNNING)] * 30]
     found = run_on_yarn(yarn, clock, start_s=5).follow(APP)
@@ -35,7 +35,9 @@ def test_an_application_is_followed_to_its_end(yarn: Pretended) -> None:
     assert clock.time == 1 + 2 + 4 + 8 + 10 * 27
 
 
-def test_one_that_gets_no_container_is_ended_and_the_wait_is_told(yarn: Pretended) -> None:
+def test_an_application_without_a_container_is_killed_and_the_wait_is_reported(
+    yarn: Pretended,
+) -> None:
     yarn.app = dict(ACCEPTED)
     with pytest.raises(ApplicationNotStartedError, match=r"root\.narrow.*no room") as caught:
         run_on_yarn(yarn, Clock(), start_s=100).follow(APP)
@@ -43,7 +45,7 @@ def test_one_that_gets_no_container_is_ended_and_the_wait_is_told(yarn: Pretende
     assert yarn.killed == [APP]
 
 
-def test_a_silent_resource_manager_is_waited_for_and_then_given_up(yarn: Pretended) -> None:
+def test_an_unavailable_resource_manager_is_polled_until_the_time_limit(yarn: Pretended) -> None:
     clock = Clock()
     yarn.page = (503, "")
     for ask in (
@@ -58,7 +60,9 @@ def test_a_silent_resource_manager_is_waited_for_and_then_given_up(yarn: Pretend
     assert yarn.killed == []
 
 
-def test_a_resource_manager_that_refuses_us_is_asked_on_for_a_while(yarn: Pretended) -> None:
+def test_a_resource_manager_that_refuses_requests_is_polled_until_the_time_limit(
+    yarn: Pretended,
+) -> None:
     """Whoever renews a login, or gives a right, may be late."""
     clock = Clock()
     yarn.page = (403, "")
@@ -83,7 +87,7 @@ def _answering(yarn: Pretended, pages: Callable[[float], tuple[int, str]]) -> Cl
     return Clock(turn)
 
 
-def test_of_a_refusal_only_the_time_counts_in_which_we_were_refused(yarn: Pretended) -> None:
+def test_an_outage_does_not_count_towards_the_time_limit_of_refusals(yarn: Pretended) -> None:
     """A refusal is final: silence between two of them says nothing of our rights."""
     clock = _answering(yarn, lambda at: (503, "") if 25 < at < 400 else (403, ""))
     with pytest.raises(ClusterRefusedError, match=r"for 5[0-9] s"):
@@ -91,7 +95,7 @@ def test_of_a_refusal_only_the_time_counts_in_which_we_were_refused(yarn: Preten
     assert clock.time > 425
 
 
-def test_refusals_and_silence_in_turns_have_an_end_that_a_retry_may_follow(
+def test_alternating_refusals_and_outages_end_with_a_retryable_error(
     yarn: Pretended,
 ) -> None:
     pages = ((503, ""), (403, ""))
@@ -101,7 +105,7 @@ def test_refusals_and_silence_in_turns_have_an_end_that_a_retry_may_follow(
     assert clock.time < 70
 
 
-def test_a_resource_manager_that_comes_back_is_asked_on(yarn: Pretended) -> None:
+def test_polling_continues_after_an_outage_of_the_resource_manager(yarn: Pretended) -> None:
     def back(at: float) -> None:
         yarn.page = None if at > 50 else (503, "")
 
@@ -111,13 +115,15 @@ def test_a_resource_manager_that_comes_back_is_asked_on(yarn: Pretended) -> None
     assert found.has_succeeded
 
 
-def test_a_killed_task_waits_no_more(yarn: Pretended) -> None:
+def test_a_killed_task_stops_waiting_for_its_driver(yarn: Pretended) -> None:
     yarn.app = dict(RUNNING)
     with pytest.raises(InterruptedError):
         run_on_yarn(yarn, Clock(), killed=True).follow(APP)
 
 
-def test_a_submission_without_a_container_is_stopped_and_ended(yarn: Pretended) -> None:
+def test_a_submission_without_a_container_is_stopped_and_its_application_is_killed(
+    yarn: Pretended,
+) -> None:
     yarn.app, yarn.tagged = dict(ACCEPTED), {APP: "hiveacid-1-a"}
     stopped, killed_before = threading.Event(), list[str]()
 
@@ -139,7 +145,7 @@ def test_a_submission_without_a_container_is_stopped_and_ended(yarn: Pretended) 
     assert (run.overdue.application, run.overdue.queue) == (APP, "root.narrow")
 
 
-def test_a_submission_that_runs_is_left_alone(yarn: Pretended) -> None:
+def test_a_submission_with_a_running_application_is_not_stopped(yarn: Pretended) -> None:
     yarn.app, yarn.tagged = dict(RUNNING), {APP: "hiveacid-1-a"}
     stopped = threading.Event()
     run = ClusterRun(
@@ -155,7 +161,7 @@ def test_a_submission_that_runs_is_left_alone(yarn: Pretended) -> None:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_spark_submit_that_hangs_is_ended(
+def test_a_spark_submit_that_hangs_is_killed(
     spark: FakeSpark, yarn: Pretended, aborted: list[str]
 ) -> None:
     yarn.app = None
