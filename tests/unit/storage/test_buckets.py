@@ -57,7 +57,7 @@ BUCKETED = [case for case in cases() if case.buckets > 0]
 
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize("case", BUCKETED, ids=lambda case: case.id)
-def test_rows_that_hive_wrote_lie_in_the_buckets_that_we_compute(
+def test_rows_that_hive_wrote_are_in_the_buckets_that_we_compute(
     case: GoldenCase, tmp_path: Path
 ) -> None:
     columns = [Column(name=name, type=text) for name, text in case.columns]

@@ -75,7 +75,7 @@ def expected(case: GoldenCase, rows: list[list[Any]]) -> list[Any]:
 
 @pytest.mark.promise("R1")
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.id)
-def test_a_directory_that_hive_wrote_reads_as_hive_reads_it(
+def test_our_rows_of_a_directory_written_by_hive_equal_those_that_hive_reads(
     case: GoldenCase, tmp_path: Path
 ) -> None:
     table = case.checkout(tmp_path)
@@ -93,7 +93,7 @@ SNAPSHOTS = [(case, snapshot) for case in GOLDEN for snapshot in case.snapshots]
 @pytest.mark.parametrize(
     ("case", "snapshot"), SNAPSHOTS, ids=[f"{c.id}-{s.write_ids}" for c, s in SNAPSHOTS]
 )
-def test_another_snapshot_of_it_reads_as_hive_reads_it(
+def test_our_rows_of_every_other_snapshot_equal_those_that_hive_reads(
     case: GoldenCase, snapshot: GoldenSnapshot, tmp_path: Path
 ) -> None:
     table = case.checkout(tmp_path)

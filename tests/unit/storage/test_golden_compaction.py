@@ -80,7 +80,9 @@ def test_a_compaction_changes_no_row_that_hive_wrote(
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.id)
-def test_what_was_compacted_can_be_compacted_again(case: GoldenCase, tmp_path: Path) -> None:
+def test_a_minor_and_then_a_major_compaction_change_no_row(
+    case: GoldenCase, tmp_path: Path
+) -> None:
     if case in WITH_UNIONS:
         for root in roots(case, tmp_path):
             with pytest.raises(UnsupportedTableError, match="uniontype"):

@@ -193,7 +193,7 @@ def costs_mb(files: dict[tuple[str, str], Path]) -> dict[tuple[str, str], float]
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, bombs in BOMBS.items() for name in bombs]
 )
-def test_a_file_of_8_kilobytes_costs_at_most_64_megabytes(
+def test_refusing_a_malformed_file_of_8_kilobytes_needs_at_most_64_megabytes(
     files: dict[tuple[str, str], Path],
     costs_mb: dict[tuple[str, str], float],
     kind: str,
@@ -206,14 +206,14 @@ def test_a_file_of_8_kilobytes_costs_at_most_64_megabytes(
         look_at(kind, str(path))
 
 
-def test_the_most_that_a_tail_may_hold_costs_no_more(
+def test_reading_the_largest_allowed_tail_needs_at_most_64_megabytes(
     files: dict[tuple[str, str], Path], costs_mb: dict[tuple[str, str], float]
 ) -> None:
     assert len(read_tail(FS, str(files["orc", FULL])).footer.statistics) == 196_000
     assert 1 < costs_mb["orc", FULL] <= MOST_MB
 
 
-def test_a_parquet_file_that_is_loaded_is_held_against_its_length(tmp_path: Path) -> None:
+def test_a_parquet_footer_too_large_for_its_file_is_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(PARQUET_BOMBS["columns"]())
     file = PlainFile(
@@ -227,7 +227,7 @@ def test_a_parquet_file_that_is_loaded_is_held_against_its_length(tmp_path: Path
         read_facts(file)
 
 
-def test_a_tail_that_shrinks_is_read_where_the_file_can_have_it() -> None:
+def test_a_highly_compressed_tail_of_a_wide_table_is_read() -> None:
     """A wide table's columns without a value: all statistics are alike."""
     columns, stripes = 3000, 20
     types = [pb.Type(kind=12, children=range(1, columns + 1))]
@@ -247,7 +247,7 @@ def test_a_tail_that_shrinks_is_read_where_the_file_can_have_it() -> None:
     assert (len(tail.stripes), len(tail.types)) == (stripes, columns + 1)
 
 
-def test_objects_are_counted_as_protobuf_makes_them() -> None:
+def test_the_objects_of_a_protobuf_message_are_counted_up_to_a_limit() -> None:
     whole = pb.Footer(
         types=[pb.Type(kind=12, children=[1, 2], field_names=["a", "b"])],
         stripes=[pb.Stripe(rows=7)],
@@ -262,7 +262,7 @@ def test_objects_are_counted_as_protobuf_makes_them() -> None:
     assert count_objects(metadata.SerializeToString(), METADATA, 99) == 2 * 3
 
 
-def test_what_is_no_tail_is_told_by_an_error_of_ours() -> None:
+def test_an_invalid_tail_raises_a_typed_error() -> None:
     for junk in (b"\x1a\x05a", b"\x1b", b"\xff" * 12, b"\x80"):
         data = orc(footer(b"\x1a\x00" * 200_000 + junk))
         with pytest.raises(HiveAcidError):

@@ -55,7 +55,7 @@ def others(make_bench: Callable[..., Bench]) -> Bench:
     return bench
 
 
-def test_a_partition_of_another_clients_rows_is_missed_by_the_versions_that_had_it(
+def test_a_restore_to_a_version_with_a_dropped_partition_is_refused(
     others: Bench,
 ) -> None:
     drop(others, "2", "3")
@@ -68,7 +68,7 @@ def test_a_partition_of_another_clients_rows_is_missed_by_the_versions_that_had_
     assert restore(others, 4) == []
 
 
-def test_a_partition_that_is_made_again_does_not_hide_the_loss(others: Bench) -> None:
+def test_a_recreated_partition_does_not_hide_the_loss_of_the_dropped_one(others: Bench) -> None:
     drop(others, "2")
     add(others, "2")
     others.somebody_writes("p=2")
@@ -77,7 +77,7 @@ def test_a_partition_that_is_made_again_does_not_hide_the_loss(others: Bench) ->
     assert restore(others, 4) == []
 
 
-def test_later_cleanings_note_the_loss_of_no_later_version(others: Bench) -> None:
+def test_a_later_cleaning_does_not_extend_the_loss_to_later_versions(others: Bench) -> None:
     drop(others, "3")
     others.somebody_writes("p=1")
     others.clean()
@@ -86,7 +86,7 @@ def test_later_cleanings_note_the_loss_of_no_later_version(others: Bench) -> Non
         restore(others, 3)
 
 
-def test_a_partition_without_files_is_missed_by_no_version(others: Bench) -> None:
+def test_dropping_a_partition_without_files_loses_no_version(others: Bench) -> None:
     add(others, "4")
     drop(others, "4")
     shutil.rmtree(others.root / "p=3")  # by hand
@@ -95,7 +95,7 @@ def test_a_partition_without_files_is_missed_by_no_version(others: Bench) -> Non
     assert restore(others, 3) == ["p=1"]
 
 
-def test_a_compacted_partition_is_missed_only_by_versions_that_are_in_no_notes(
+def test_dropping_a_compacted_partition_loses_versions_since_the_first_unnoted_write(
     make_bench: Callable[..., Bench],
 ) -> None:
     """What we wrote is in our notes; a base does not tell when its partition was made."""
@@ -112,7 +112,9 @@ def test_a_compacted_partition_is_missed_only_by_versions_that_are_in_no_notes(
             restore(bench, version)
 
 
-def test_only_our_own_notes_count_where_they_are_complete(make_bench: Callable[..., Bench]) -> None:
+def test_complete_commit_notes_alone_decide_which_versions_a_drop_loses(
+    make_bench: Callable[..., Bench],
+) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))
     bench.we_write("p=1")
     bench.we_write("p=2")
@@ -127,7 +129,7 @@ def test_only_our_own_notes_count_where_they_are_complete(make_bench: Callable[.
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_a_drop_whose_answer_is_lost_is_noted_if_it_was_done(
+def test_a_drop_with_a_lost_response_is_noted_only_if_it_was_done(
     others: Bench, *, is_done: bool
 ) -> None:
     lost = MetastoreUnavailableError(uris=(), method="drop_partitions_req", reason="lost")
@@ -137,7 +139,7 @@ def test_a_drop_whose_answer_is_lost_is_noted_if_it_was_done(
     assert len(others.notes.resets()) == int(is_done)
 
 
-def test_a_drop_is_done_without_a_store_too(
+def test_a_drop_succeeds_even_if_its_notes_cannot_be_written(
     others: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     (others.root / HIDDEN_DIRECTORY).write_text("no directory")

@@ -22,7 +22,7 @@ D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
 
 
 @pytest.mark.promise("V1")
-def test_a_history_says_who_did_what_when_and_whether_it_can_be_read(bench: Bench) -> None:
+def test_a_history_shows_job_operation_time_and_readability_of_each_version(bench: Bench) -> None:
     bench.we_write(job_key="dag/run/load/-1")
     bench.clock.advance(100)
     bench.somebody_writes()
@@ -45,7 +45,9 @@ def test_a_history_says_who_did_what_when_and_whether_it_can_be_read(bench: Benc
     assert [v.number for v in history_of(bench.client, bench.table, most=1).versions] == [3]
 
 
-def test_a_moment_between_two_bounds_is_refused_with_them(bench: Bench) -> None:
+def test_a_timestamp_between_two_possible_versions_is_refused_and_both_are_named(
+    bench: Bench,
+) -> None:
     bench.we_write()
     bench.clock.advance(100)
     middle = bench.client.server.now_s()
@@ -62,7 +64,7 @@ def test_a_moment_between_two_bounds_is_refused_with_them(bench: Bench) -> None:
         at(middle + 50)
 
 
-def test_notes_of_another_table_of_that_name_are_not_met(bench: Bench) -> None:
+def test_notes_of_a_table_with_a_different_id_are_ignored(bench: Bench) -> None:
     bench.we_write()
     keep(bench.client, bench.table)
     other = type(bench.notes)(location=bench.table.location, table_id="77.1")
@@ -84,7 +86,7 @@ def told(bench: Bench) -> dict[int, bool]:
     return flags
 
 
-def test_a_history_tells_versions_apart_between_which_nothing_was_written(
+def test_a_history_reports_versions_within_a_compacted_delta_as_unreadable(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(kind=TransactionalKind.INSERT_ONLY)
@@ -97,7 +99,7 @@ def test_a_history_tells_versions_apart_between_which_nothing_was_written(
     assert told(bench) == {1: False, 2: False, 3: False, 4: True, 5: True}
 
 
-def test_a_history_knows_where_what_was_removed_began_and_ended(bench: Bench) -> None:
+def test_a_history_reports_only_versions_with_lost_files_as_unreadable(bench: Bench) -> None:
     for _ in range(3):
         bench.somebody_writes()
     keep(bench.client, bench.table)
@@ -107,7 +109,7 @@ def test_a_history_knows_where_what_was_removed_began_and_ended(bench: Bench) ->
     assert told(bench) == {1: True, 2: False, 3: False, 4: True}
 
 
-def test_a_history_tells_which_versions_had_a_partition_that_was_dropped(
+def test_a_history_reports_versions_with_a_dropped_partition_as_unreadable(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))

@@ -33,7 +33,7 @@ D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
 # ---- promises ------------------------------------------------------------------------------------
 
 
-def test_a_table_that_is_kept_tells_the_server_to_leave_it_alone(bench: Bench) -> None:
+def test_keeping_a_table_sets_the_properties_that_disable_hives_maintenance(bench: Bench) -> None:
     bench.we_write()
     kept = keep(bench.client, bench.table)
     assert bench.table.parameters["no_auto_compaction"] == "true"
@@ -45,7 +45,7 @@ def test_a_table_that_is_kept_tells_the_server_to_leave_it_alone(bench: Bench) -
     assert bench.notes.promises() == Promises()
 
 
-def test_nothing_is_promised_while_a_compaction_is_on_its_way(bench: Bench) -> None:
+def test_keeping_a_table_is_refused_while_a_compaction_is_queued(bench: Bench) -> None:
     bench.we_write()
     bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
     with pytest.raises(KeepingRefusedError, match="is initiated") as caught:
@@ -55,7 +55,7 @@ def test_nothing_is_promised_while_a_compaction_is_on_its_way(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("state", [CompactionState.INITIATED, CompactionState.SUCCEEDED])
-def test_nothing_is_promised_if_a_compaction_is_queued_while_the_files_are_listed(
+def test_keeping_a_table_is_refused_if_a_compaction_is_queued_during_the_listing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, state: CompactionState
 ) -> None:
     bench.we_write()
@@ -76,7 +76,7 @@ ENDING = [CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED, Compact
 
 
 @pytest.mark.parametrize("state", [None, *CompactionState])
-def test_somebody_elses_compaction_ends_a_promise_once_it_may_be_cleaned_after(
+def test_a_foreign_compaction_ends_the_guarantee_once_hive_may_clean_after_it(
     bench: Bench, state: CompactionState | None
 ) -> None:
     bench.we_write()
@@ -102,7 +102,7 @@ def test_somebody_elses_compaction_ends_a_promise_once_it_may_be_cleaned_after(
         assert bench.notes.is_kept()
 
 
-def test_a_compaction_of_ours_ends_nothing(bench: Bench) -> None:
+def test_our_own_compaction_does_not_end_the_guarantee(bench: Bench) -> None:
     bench.we_write()
     keep(bench.client, bench.table)
     bench.we_write()
@@ -115,7 +115,9 @@ def test_a_compaction_of_ours_ends_nothing(bench: Bench) -> None:
     assert bench.names(version=2) == [D2]
 
 
-def test_a_broken_promise_stays_broken_when_the_queue_forgets_who_broke_it(bench: Bench) -> None:
+def test_a_guarantee_has_ended_even_after_the_foreign_compaction_left_the_queue(
+    bench: Bench,
+) -> None:
     bench.we_write()
     keep(bench.client, bench.table)
     bench.we_write()
@@ -130,7 +132,7 @@ def test_a_broken_promise_stays_broken_when_the_queue_forgets_who_broke_it(bench
         bench.names(version=2)
 
 
-def test_an_old_listing_does_not_hide_that_a_later_promise_is_broken(bench: Bench) -> None:
+def test_an_old_listing_does_not_hide_that_a_later_guarantee_has_ended(bench: Bench) -> None:
     keep(bench.client, bench.table)
     bench.notes.end_keeping(1)
     listed = bench.notes.listed_once()
@@ -143,7 +145,7 @@ def test_an_old_listing_does_not_hide_that_a_later_promise_is_broken(bench: Benc
     assert bench.notes.has_ended()
 
 
-def test_an_entry_without_a_number_may_have_broken_the_promise(
+def test_a_queue_entry_without_an_id_ends_the_guarantee(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.we_write()
@@ -159,7 +161,7 @@ def test_an_entry_without_a_number_may_have_broken_the_promise(
         bench.names(version=2)
 
 
-def test_promises_add_up() -> None:
+def test_a_guarantee_combines_its_keeping_note_with_horizons_and_own_compactions() -> None:
     p, q = PartitionName.parse("p=1"), PartitionName.parse("p=2")
     keeping = Keeping(
         table_id="1.1", roots={p: Kept(floor=WriteId(5))}, last_entry_id=7, since_s=0.0
@@ -173,7 +175,7 @@ def test_promises_add_up() -> None:
     assert Promises().of(p) is None
 
 
-def test_a_damaged_horizon_is_an_error(bench: Bench) -> None:
+def test_a_damaged_horizon_raises_an_error(bench: Bench) -> None:
     bench.we_write()
     keep(bench.client, bench.table)
     bench.notes.note_horizon(
@@ -190,7 +192,7 @@ def test_a_damaged_horizon_is_an_error(bench: Bench) -> None:
 
 
 @pytest.mark.promise("V7")
-def test_what_was_replaced_stays_readable_to_the_second_by_the_metastores_clock(
+def test_a_replaced_version_is_readable_for_the_configured_time_by_the_metastores_clock(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(parameters={READABLE_FOR: "100 seconds"})
@@ -208,7 +210,7 @@ def test_what_was_replaced_stays_readable_to_the_second_by_the_metastores_clock(
     assert not (bench.root / D1).exists()
 
 
-def test_what_an_early_base_replaced_is_not_kept_for_as_long_as_the_newest(
+def test_files_replaced_by_an_early_base_expire_before_those_of_a_later_base(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(parameters={READABLE_FOR: "100 seconds"})
@@ -224,7 +226,9 @@ def test_what_an_early_base_replaced_is_not_kept_for_as_long_as_the_newest(
     assert bench.names(version=4) == ["base_0000004"]
 
 
-def test_a_reader_of_a_version_that_ends_is_waited_for(make_bench: Callable[..., Bench]) -> None:
+def test_cleaning_waits_for_open_readers_of_an_expired_version(
+    make_bench: Callable[..., Bench],
+) -> None:
     bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
     bench.clean()
     bench.we_write()
@@ -241,7 +245,7 @@ def test_a_reader_of_a_version_that_ends_is_waited_for(make_bench: Callable[...,
     assert not (bench.root / "base_0000002").exists()
 
 
-def test_who_may_have_read_notes_before_a_horizon_is_waited_for(
+def test_cleaning_waits_for_readers_that_began_before_the_horizon_was_noted(
     make_bench: Callable[..., Bench],
 ) -> None:
     """Also where the replacement was seen long before he began."""
@@ -264,7 +268,7 @@ def test_who_may_have_read_notes_before_a_horizon_is_waited_for(
 
 
 @pytest.mark.parametrize("text", ["", "7", "days", "-1 days", "1 month", "7 days or so"])
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a duration"):
         readable_for({READABLE_FOR: text})
 
@@ -279,11 +283,11 @@ def test_a_time_that_is_none_is_refused(text: str) -> None:
         ("10 years", 316224000),
     ],
 )
-def test_times_are_read(text: str, seconds: float) -> None:
+def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert duration(text, "x") == seconds
 
 
-def test_what_was_first_seen_by_a_clock_that_was_ahead_goes_all_the_same(
+def test_files_first_seen_by_a_clock_that_was_ahead_expire_nevertheless(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(parameters={READABLE_FOR: "1 day"})

@@ -51,7 +51,7 @@ def check(life: Life, seed: int) -> tuple[int, int]:
 
 @pytest.mark.promise("V6")
 @pytest.mark.promise("V7")
-def test_every_version_of_a_life_is_what_it_was_or_is_refused(tmp_path: Path) -> None:
+def test_every_version_of_a_random_history_is_unchanged_or_refused(tmp_path: Path) -> None:
     answered = refused = tagged = 0
     for seed in range(20):
         life = make_life(seed, tmp_path)
@@ -67,7 +67,7 @@ def test_every_version_of_a_life_is_what_it_was_or_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.promise("V6")
-def test_what_is_removed_without_a_version_is_missed_by_all_that_had_it_and_by_no_later_one(
+def test_every_version_is_unchanged_or_refused_after_files_are_lost_without_a_write_id(
     tmp_path: Path,
 ) -> None:
     answered = refused = removed = 0

@@ -47,7 +47,7 @@ def middle_s(bench: Bench) -> float:
     return middle_s
 
 
-def test_a_moment_that_notes_leave_open_is_decided_by_the_log(
+def test_the_event_log_decides_timestamps_that_commit_notes_leave_ambiguous(
     bench: Bench, middle_s: float
 ) -> None:
     for moment in (middle_s - 100, middle_s + 100):
@@ -60,7 +60,7 @@ def test_a_moment_that_notes_leave_open_is_decided_by_the_log(
         visible(bench, middle_s)
 
 
-def test_a_log_is_not_read_where_notes_suffice(
+def test_the_event_log_is_not_read_if_commit_notes_suffice(
     bench: Bench, middle_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(*_: object) -> None:
@@ -70,7 +70,7 @@ def test_a_log_is_not_read_where_notes_suffice(
     assert visible(bench, middle_s + 10_000.5) == [1, 2, 3]
 
 
-def test_a_history_says_what_the_log_says(bench: Bench, middle_s: float) -> None:
+def test_a_history_shows_commit_times_from_the_event_log(bench: Bench, middle_s: float) -> None:
     bench.client.server.has_event_log = True
     committed = history_of(bench.client, bench.table).versions[1].committed
     assert committed.after_s == pytest.approx(middle_s - 60, abs=1)

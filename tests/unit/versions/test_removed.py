@@ -36,7 +36,7 @@ D1, D2, D3, D4 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3, 4))
 
 
 @pytest.mark.parametrize("how", ["removed", "moved"])
-def test_files_that_went_without_a_version_are_missed_until_that_is_noted(
+def test_versions_with_lost_files_are_refused_and_later_versions_are_readable(
     bench: Bench, how: str
 ) -> None:
     bench.we_write()
@@ -61,7 +61,7 @@ def test_files_that_went_without_a_version_are_missed_until_that_is_noted(
         bench.names(version=2)
 
 
-def test_a_tag_is_not_read_without_its_files_where_nothing_has_replaced_them(
+def test_a_tag_whose_files_are_lost_is_refused(
     bench: Bench,
 ) -> None:
     bench.we_write()
@@ -76,7 +76,7 @@ def test_a_tag_is_not_read_without_its_files_where_nothing_has_replaced_them(
         bench.names(tag="a")
 
 
-def test_what_was_live_when_keeping_began_is_missed_also_if_somebody_else_wrote_it(
+def test_lost_files_written_by_a_different_client_are_detected_in_a_kept_table(
     bench: Bench,
 ) -> None:
     bench.somebody_writes()
@@ -95,7 +95,7 @@ def test_what_was_live_when_keeping_began_is_missed_also_if_somebody_else_wrote_
         bench.names(version=2)
 
 
-def test_a_partition_that_was_there_when_keeping_began_is_missed(
+def test_a_dropped_partition_of_a_kept_table_is_detected(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))
@@ -115,7 +115,7 @@ def test_a_partition_that_was_there_when_keeping_began_is_missed(
     assert bench.names(version=2) == [D1]
 
 
-def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
+def test_the_horizon_of_a_renamed_partition_remains_valid(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1",), parameters={READABLE_FOR: "0 seconds"})
@@ -137,7 +137,7 @@ def test_the_horizon_of_a_partition_that_is_renamed_is_minded(
     assert bench.names(version=3) == ["base_0000002"]
 
 
-def test_files_of_a_partition_that_is_renamed_are_no_version_of_the_other(
+def test_files_of_a_renamed_partition_do_not_belong_to_versions_before_the_rename(
     make_bench: Callable[..., Bench],
 ) -> None:
     """Who reads that one alone does not miss the one that had them."""
@@ -163,7 +163,7 @@ def test_files_of_a_partition_that_is_renamed_are_no_version_of_the_other(
     assert {v.number: v.is_readable for v in found.versions} == {2: True, 1: False}
 
 
-def test_a_partition_that_is_dropped_leaves_no_horizon_for_ever(
+def test_the_horizon_of_a_dropped_partition_is_removed_and_its_versions_are_refused(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"), parameters={READABLE_FOR: "0 seconds"})
@@ -188,7 +188,7 @@ def test_a_partition_that_is_dropped_leaves_no_horizon_for_ever(
     assert bench.names(version=3) == [D3]
 
 
-def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_rest(
+def test_a_version_written_during_a_cleaning_is_refused_if_its_files_are_lost(
     bench: Bench,
 ) -> None:
     bench.we_write()
@@ -208,7 +208,7 @@ def test_what_was_written_while_a_cleaner_looked_may_have_been_removed_with_the_
         bench.names(version=2)
 
 
-def test_a_table_that_is_renamed_keeps_its_past(bench: Bench) -> None:
+def test_a_renamed_table_keeps_its_versions(bench: Bench) -> None:
     bench.we_write()
     bench.we_write()
     there = bench.root.with_name("renamed")
@@ -222,7 +222,7 @@ def test_a_table_that_is_renamed_keeps_its_past(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("how", ["cleaned", "kept anew", "kept no more"])
-def test_a_promise_that_ends_says_first_what_it_misses(bench: Bench, how: str) -> None:
+def test_lost_files_are_noted_before_the_guarantee_ends(bench: Bench, how: str) -> None:
     """Nobody else knows of what was live when it began."""
     bench.somebody_writes()
     keep(bench.client, bench.table)
@@ -243,7 +243,7 @@ def test_a_promise_that_ends_says_first_what_it_misses(bench: Bench, how: str) -
         bench.names(version=1)
 
 
-def test_an_empty_version_is_answered_only_if_all_that_led_to_it_is_known(bench: Bench) -> None:
+def test_an_empty_version_is_refused_if_earlier_writes_are_unknown(bench: Bench) -> None:
     """What somebody else wrote after keeping began, and 3.1 removed, nobody bears witness of."""
     keep(bench.client, bench.table)
     bench.somebody_writes()
@@ -260,7 +260,7 @@ def test_an_empty_version_is_answered_only_if_all_that_led_to_it_is_known(bench:
     assert bench.names(version=2) == [D2]
 
 
-def test_a_promise_that_ends_says_first_which_partitions_it_misses(
+def test_dropped_partitions_are_noted_before_the_guarantee_ends(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))
@@ -283,7 +283,7 @@ def test_a_promise_that_ends_says_first_which_partitions_it_misses(
     assert bench.names(version=3) == ["delta_0000003_0000003_0000", D2]
 
 
-def test_nobody_knows_since_when_a_base_that_was_removed_had_its_rows(
+def test_a_lost_base_makes_every_version_up_to_it_unreadable(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))
@@ -297,7 +297,7 @@ def test_nobody_knows_since_when_a_base_that_was_removed_had_its_rows(
             bench.names(version=version)
 
 
-def test_each_of_several_losses_counts(bench: Bench) -> None:
+def test_each_of_several_losses_is_detected(bench: Bench) -> None:
     for _ in range(3):
         bench.we_write()
     shutil.rmtree(bench.root / D3)
@@ -323,7 +323,7 @@ def test_each_of_several_losses_counts(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_a_version_that_was_written_anew_needs_nothing_of_what_was_removed(
+def test_an_overwrite_needs_no_files_lost_before_it_but_a_compacted_base_does(
     bench: Bench, *, is_compacted: bool
 ) -> None:
     """But one that was compacted since has only what was left then."""
@@ -350,7 +350,7 @@ def test_a_version_that_was_written_anew_needs_nothing_of_what_was_removed(
         bench.names(version=2)
 
 
-def test_a_base_below_what_was_removed_covers_nothing_of_it(bench: Bench) -> None:
+def test_a_base_with_a_lower_write_id_does_not_replace_lost_files(bench: Bench) -> None:
     bench.somebody_writes()
     txn = bench.client.open_txn()
     bench.client.allocate_write_id(txn, bench.ref)
@@ -364,7 +364,7 @@ def test_a_base_below_what_was_removed_covers_nothing_of_it(bench: Bench) -> Non
         bench.names(version=3)
 
 
-def test_a_kept_table_is_whole_again_above_what_was_removed(bench: Bench) -> None:
+def test_versions_after_a_loss_in_a_kept_table_are_readable(bench: Bench) -> None:
     bench.somebody_writes()
     keep(bench.client, bench.table)
     bench.truncate()
@@ -378,7 +378,7 @@ def test_a_kept_table_is_whole_again_above_what_was_removed(bench: Bench) -> Non
     assert caught.value.oldest == 2 == history_of(bench.client, bench.table).oldest
 
 
-def test_a_history_says_which_empty_versions_are_proved(bench: Bench) -> None:
+def test_a_history_reports_only_proved_empty_versions_as_readable(bench: Bench) -> None:
     bench.we_write()
     (note,) = bench.notes.commits()
     bench.notes.note_commit(replace(note, directories=()))
@@ -396,7 +396,7 @@ def test_a_history_says_which_empty_versions_are_proved(bench: Bench) -> None:
     )
 
 
-def test_who_forgets_commits_says_that_their_versions_are_gone(bench: Bench) -> None:
+def test_versions_whose_commit_notes_were_removed_are_refused(bench: Bench) -> None:
     """TRUNCATE of Hive 3.1 removes the base, too, and an empty root would look like no past."""
     for _ in range(60):
         bench.we_write()
@@ -409,7 +409,7 @@ def test_who_forgets_commits_says_that_their_versions_are_gone(bench: Bench) -> 
             bench.names(version=version)
 
 
-def test_a_history_and_a_reader_say_the_same_of_what_evidence_refuses(bench: Bench) -> None:
+def test_a_history_and_a_reader_agree_on_versions_with_lost_files(bench: Bench) -> None:
     for _ in range(3):
         bench.we_write()
     shutil.rmtree(bench.root / D2)
@@ -422,7 +422,7 @@ def test_a_history_and_a_reader_say_the_same_of_what_evidence_refuses(bench: Ben
     assert history_of(bench.client, bench.table).oldest == 0
 
 
-def test_what_a_commit_wrote_to_many_partitions_is_gone_through_once(
+def test_each_path_of_a_commit_to_many_partitions_is_checked_at_most_twice(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of ten thousand partitions would go through ten thousand paths of each commit."""
@@ -451,7 +451,7 @@ def test_what_a_commit_wrote_to_many_partitions_is_gone_through_once(
         bench.names(version=1)
 
 
-def test_a_partition_dropped_while_drops_are_noted_is_missed_by_all_versions_that_had_it(
+def test_versions_with_a_partition_dropped_while_drops_are_noted_are_refused(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.unit.versions.conftest import Bench
 
 
-def test_only_partitions_written_since_the_version_may_differ(
+def test_a_restore_selects_only_partitions_written_since_the_version(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))
@@ -32,7 +32,7 @@ def test_only_partitions_written_since_the_version_may_differ(
     assert [d.high for d in found.then.live] == [2]
 
 
-def test_a_restore_goes_back_to_a_time_and_to_a_tag_as_to_a_number(
+def test_a_restore_accepts_a_timestamp_or_a_tag_as_its_version(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))
@@ -51,7 +51,7 @@ def test_a_restore_goes_back_to_a_time_and_to_a_tag_as_to_a_number(
         assert ([d.high for d in found.now.live], found.then.live) == ([2], ())
 
 
-def test_a_restore_is_refused_without_a_partition_of_the_version(
+def test_a_restore_is_refused_if_a_partition_of_the_version_was_dropped(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=("p=1", "p=2"))
@@ -88,7 +88,7 @@ def test_a_refused_restore_names_dropped_partitions_and_does_not_advise_to_keep_
     assert "TRUNCATE" in str(caught.value)
 
 
-def test_files_that_went_without_a_version_would_not_have_been_kept(bench: Bench) -> None:
+def test_the_error_advises_keeping_versions_only_if_keeping_would_have_helped(bench: Bench) -> None:
     """A compaction is another matter: that is what keeping is for."""
     bench.we_write()
     bench.we_write()

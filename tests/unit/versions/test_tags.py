@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
 
 
-def test_an_expired_tag_holds_nothing(bench: Bench) -> None:
+def test_an_expired_tag_is_refused_and_its_files_are_removed(bench: Bench) -> None:
     bench.we_write()
     now_s = server_now(bench.client) or 0.0
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=now_s + 50)
@@ -53,7 +53,7 @@ def test_an_expired_tag_holds_nothing(bench: Bench) -> None:
     assert bench.notes.tags() == ()
 
 
-def test_a_tag_that_may_have_expired_is_not_read(
+def test_a_tag_that_may_have_expired_is_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that does not tell its time does not tell whether the cleaner may have come."""
@@ -67,7 +67,7 @@ def test_a_tag_that_may_have_expired_is_not_read(
     assert bench.names(tag="b") == [D1]
 
 
-def test_a_tag_holds_its_files_also_where_nothing_else_is_promised(bench: Bench) -> None:
+def test_a_tag_keeps_its_files_in_a_table_that_is_not_kept(bench: Bench) -> None:
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     bench.we_write(overwrites=True)
@@ -80,7 +80,7 @@ def test_a_tag_holds_its_files_also_where_nothing_else_is_promised(bench: Bench)
 
 
 @pytest.mark.parametrize("how", ["expired", "dropped"])
-def test_who_reads_a_tag_that_goes_meanwhile_keeps_its_files(
+def test_cleaning_waits_for_readers_of_an_expired_or_dropped_tag(
     make_bench: Callable[..., Bench], how: str
 ) -> None:
     """Also where others of the same replacement went long ago, and a horizon with them."""
@@ -110,7 +110,7 @@ def test_who_reads_a_tag_that_goes_meanwhile_keeps_its_files(
 
 
 @pytest.mark.parametrize("has_overview", [True, False])
-def test_a_tag_that_is_made_while_a_cleaner_decides_holds_its_files(
+def test_a_tag_made_during_a_cleaning_keeps_its_files(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, *, has_overview: bool
 ) -> None:
     bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
@@ -131,7 +131,7 @@ def test_a_tag_that_is_made_while_a_cleaner_decides_holds_its_files(
         bench.names(version=1)
 
 
-def test_no_tag_is_made_of_what_a_horizon_has_ended(
+def test_a_tag_of_a_version_below_a_concurrent_horizon_is_refused(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
@@ -155,7 +155,7 @@ def test_no_tag_is_made_of_what_a_horizon_has_ended(
     assert bench.notes.tags() == ()
 
 
-def test_no_tag_is_made_of_what_was_replaced_and_ended_since_its_snapshot(
+def test_a_tag_of_a_version_replaced_and_expired_since_its_snapshot_is_refused(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
@@ -176,7 +176,7 @@ def test_no_tag_is_made_of_what_was_replaced_and_ended_since_its_snapshot(
     assert bench.notes.tags() == ()
 
 
-def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
+def test_a_tag_with_missing_files_is_refused(bench: Bench) -> None:
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     bench.we_write(overwrites=True)
@@ -187,7 +187,7 @@ def test_a_tag_whose_files_are_gone_is_told(bench: Bench) -> None:
         bench.names(tag="a")
 
 
-def test_a_tag_is_not_read_where_its_table_has_another_location(bench: Bench) -> None:
+def test_a_tag_is_refused_after_its_table_was_moved(bench: Bench) -> None:
     """The files there have the names of the tag's files, and may have other rows."""
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
@@ -201,14 +201,14 @@ def test_a_tag_is_not_read_where_its_table_has_another_location(bench: Bench) ->
         bench.names(tag="a")
 
 
-def test_the_same_tag_again_moves_its_end(bench: Bench) -> None:
+def test_making_the_same_tag_again_changes_its_expiry(bench: Bench) -> None:
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=5e9)
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     assert [tag.expires_s for tag in bench.notes.tags()] == [None]
 
 
-def test_a_table_with_a_tag_stays_kept(bench: Bench) -> None:
+def test_ending_the_guarantee_of_a_table_with_a_tag_is_refused(bench: Bench) -> None:
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec())
     with pytest.raises(TableError, match="tag 'a'"):
@@ -229,7 +229,7 @@ def in_need(bench: Bench, **terms: Any) -> Tag:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_tag_that_is_moved_while_a_cleaner_removes_it_is_held_or_refused(
+def test_a_tag_moved_during_its_removal_is_kept_or_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, *, is_late: bool
 ) -> None:
     """The cleaner has found the older one expired; the other has asked for the time before."""
@@ -258,7 +258,7 @@ def test_a_tag_that_is_moved_while_a_cleaner_removes_it_is_held_or_refused(
     assert bench.names(tag="a") == [D1]
 
 
-def test_a_cleaner_removes_the_tag_that_it_found_expired_and_no_other(
+def test_cleaning_removes_only_the_expired_tag_and_not_its_replacement(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end_s = bench.client.server.now_s() + 50
@@ -278,7 +278,7 @@ def test_a_cleaner_removes_the_tag_that_it_found_expired_and_no_other(
     assert bench.names(tag="a") == [D1]
 
 
-def test_a_tag_is_moved_to_another_version_if_asked(bench: Bench) -> None:
+def test_a_tag_is_moved_to_a_different_version_only_if_requested(bench: Bench) -> None:
     in_need(bench)
     with pytest.raises(TagTakenError, match="for version 1"):
         make_tag(bench.client, bench.table, "a", VersionSpec.of(version=2))
@@ -289,7 +289,7 @@ def test_a_tag_is_moved_to_another_version_if_asked(bench: Bench) -> None:
     assert not (bench.root / D1).exists()
 
 
-def test_a_tag_that_cannot_be_moved_stays_and_its_files_with_it(
+def test_a_tag_that_cannot_be_moved_is_kept_with_its_files(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_need(bench)
@@ -307,7 +307,7 @@ def test_a_tag_that_cannot_be_moved_stays_and_its_files_with_it(
     assert bench.names(tag="a") == [D1]
 
 
-def test_who_died_while_he_moved_a_tag_keeps_nothing_for_ever(bench: Bench) -> None:
+def test_the_note_of_an_interrupted_tag_move_is_removed_after_a_time(bench: Bench) -> None:
     tag = in_need(bench)
     bench.notes.note_tag(replace(tag, made_s=tag.made_s + 5))
     bench.clean()
@@ -317,7 +317,9 @@ def test_who_died_while_he_moved_a_tag_keeps_nothing_for_ever(bench: Bench) -> N
     assert len(bench.notes.noted_tags()) == 1
 
 
-def test_a_retry_of_a_tag_of_the_present_means_the_present_of_the_first_try(bench: Bench) -> None:
+def test_a_retry_of_tagging_the_current_version_returns_the_tag_of_the_first_try(
+    bench: Bench,
+) -> None:
     bench.we_write()
     first = make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="dag/run/tag/-1")
     bench.we_write()
@@ -330,14 +332,16 @@ def test_a_retry_of_a_tag_of_the_present_means_the_present_of_the_first_try(benc
         make_tag(bench.client, bench.table, "a", VersionSpec(), made_by="dag/other/tag/-1")
 
 
-def test_a_tag_is_the_same_after_the_metastore_forgot_who_aborted(bench: Bench) -> None:
+def test_making_a_tag_again_succeeds_after_aborted_transactions_were_forgotten(
+    bench: Bench,
+) -> None:
     bench.we_write()
     tag = make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     bench.notes.note_tag(replace(tag, write_ids="default.t:1:9223372036854775807::1"))
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
 
 
-def test_who_asks_again_by_hand_means_what_is_there_now(bench: Bench) -> None:
+def test_a_manual_tag_of_the_current_version_is_not_treated_as_a_retry(bench: Bench) -> None:
     bench.we_write()
     end_s = bench.client.server.now_s() + 50
     make_tag(bench.client, bench.table, "a", VersionSpec(), expires_s=end_s, made_by="ada")
@@ -354,7 +358,7 @@ class DeathError(BaseException):
 
 
 @pytest.mark.parametrize("asked", [VersionSpec(), VersionSpec.of(version=2)])
-def test_a_tag_whose_maker_died_before_he_looked_again_is_proved_anew(
+def test_the_tag_of_a_killed_try_is_checked_again_by_the_retry(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, asked: VersionSpec
 ) -> None:
     """A cleaner that had decided before it was written may have removed its files."""
@@ -383,7 +387,7 @@ def test_a_tag_whose_maker_died_before_he_looked_again_is_proved_anew(
         make_tag(bench.client, bench.table, "a", asked, made_by="dag/run/tag/-1")
 
 
-def test_of_two_who_make_a_tag_at_once_none_is_told_of_another_version(
+def test_one_of_two_concurrent_tags_with_the_same_name_is_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.we_write()
@@ -402,7 +406,7 @@ def test_of_two_who_make_a_tag_at_once_none_is_told_of_another_version(
     assert [tag.version for tag in bench.notes.noted_tags()] == [2]
 
 
-def test_a_tag_is_read_once_for_all_partitions_that_are_cleaned(
+def test_cleaning_many_partitions_reads_a_tag_fewer_than_ten_times(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It names all of them, and each would read it twice."""

@@ -69,7 +69,7 @@ def now(bench: Bench) -> datetime:
     return datetime.fromtimestamp(server_now(bench.client) or 0.0, UTC)
 
 
-def test_a_range_goes_by_numbers_by_moments_and_by_tags(bench: Bench) -> None:
+def test_a_range_is_given_by_version_numbers_timestamps_or_tags(bench: Bench) -> None:
     bench.we_write()
     bench.clock.advance(10)
     moment = now(bench)
@@ -85,7 +85,7 @@ def test_a_range_goes_by_numbers_by_moments_and_by_tags(bench: Bench) -> None:
     assert fresh(bench, 3) == []
 
 
-def test_a_range_that_is_none_is_refused(bench: Bench) -> None:
+def test_an_invalid_range_is_refused(bench: Bench) -> None:
     bench.we_write()
     bench.clock.advance(10)
     moment = now(bench)
@@ -101,7 +101,7 @@ def test_a_range_that_is_none_is_refused(bench: Bench) -> None:
         range_of(bench, "yesterday")
 
 
-def test_a_range_ends_below_what_is_still_open(bench: Bench) -> None:
+def test_a_range_ends_below_the_first_open_write(bench: Bench) -> None:
     bench.we_write()
     bench.we_write()
     txn = bench.client.open_txn()
@@ -114,7 +114,7 @@ def test_a_range_ends_below_what_is_still_open(bench: Bench) -> None:
         range_of(bench, 4)
 
 
-def test_what_is_kept_tells_a_range_that_a_base_has_taken(bench: Bench) -> None:
+def test_a_kept_table_provides_changes_that_a_base_has_replaced(bench: Bench) -> None:
     bench.we_write()
     keep(bench.client, bench.table)
     bench.we_write()
@@ -126,7 +126,7 @@ def test_what_is_kept_tells_a_range_that_a_base_has_taken(bench: Bench) -> None:
     assert ends == [3, None]
 
 
-def test_without_a_promise_it_is_gone(bench: Bench) -> None:
+def test_changes_before_a_base_are_refused_in_a_table_that_is_not_kept(bench: Bench) -> None:
     bench.we_write()
     bench.we_write(overwrites=True)
     with pytest.raises(ChangesGoneError) as refused:
@@ -134,7 +134,7 @@ def test_without_a_promise_it_is_gone(bench: Bench) -> None:
     assert refused.value.oldest == 2
 
 
-def test_what_somebody_has_removed_without_a_version_is_said(bench: Bench) -> None:
+def test_a_range_with_a_lost_delta_is_refused(bench: Bench) -> None:
     bench.we_write()
     bench.we_write()
     shutil.rmtree(bench.root / delta(2))
@@ -162,7 +162,7 @@ def newest(bench: Bench) -> str:
     return found
 
 
-def test_what_others_wrote_and_somebody_removed_is_missed_by_who_knows_of_it(
+def test_a_lost_delta_written_by_a_different_client_is_detected_only_if_recorded(
     bench: Bench,
 ) -> None:
     bench.somebody_writes()
@@ -180,7 +180,9 @@ def test_what_others_wrote_and_somebody_removed_is_missed_by_who_knows_of_it(
 
 
 @pytest.mark.parametrize("compacted", ["delta_0000001_0000002", "base_0000002", ""])
-def test_what_has_taken_its_place_will_do(bench: Bench, compacted: str) -> None:
+def test_a_recorded_delta_that_exists_or_was_compacted_is_accepted(
+    bench: Bench, compacted: str
+) -> None:
     bench.somebody_writes()
     bench.somebody_writes()
     held = newest(bench)
@@ -194,7 +196,7 @@ def test_what_has_taken_its_place_will_do(bench: Bench, compacted: str) -> None:
     assert check_held(bench, 2, held) == [delta(3)]
 
 
-def test_an_overwrite_takes_the_place_of_all(bench: Bench) -> None:
+def test_a_recorded_delta_that_was_overwritten_is_accepted(bench: Bench) -> None:
     bench.somebody_writes()
     held = newest(bench)
     shutil.rmtree(bench.root / delta(1))
@@ -203,7 +205,9 @@ def test_an_overwrite_takes_the_place_of_all(bench: Bench) -> None:
     assert check_held(bench, 2, held) == [delta(3)]
 
 
-def test_a_feed_knows_of_what_no_range_has_changed(make_bench: Callable[..., Bench]) -> None:
+def test_a_feed_detects_lost_files_in_partitions_that_did_not_change(
+    make_bench: Callable[..., Bench],
+) -> None:
     """It began at a version; what was there before may be truncated by Hive 3.1 behind it."""
     bench = make_bench(partitions=("p=1", "p=2", "p=3"))
     for partition in ("p=1", "p=2", "p=2"):
@@ -228,7 +232,7 @@ def test_a_feed_knows_of_what_no_range_has_changed(make_bench: Callable[..., Ben
         _stretches(target, asked(still))
 
 
-def test_original_files_are_evidence_too(bench: Bench) -> None:
+def test_a_lost_original_file_is_detected(bench: Bench) -> None:
     (bench.root / "000000_0").write_bytes(b"x")
     held = newest(bench)
     assert held == "000000_0"
@@ -239,7 +243,7 @@ def test_original_files_are_evidence_too(bench: Bench) -> None:
         check_held(bench, 0, held)
 
 
-def test_what_was_dropped_before_a_range_is_not_missed_by_who_knows_of_it(
+def test_a_feed_ignores_partitions_that_were_dropped_before_its_range(
     make_bench: Callable[..., Bench],
 ) -> None:
     """A feed that begins after a DROP PARTITION goes on, whether a cleaner has noted it or not."""
@@ -260,7 +264,7 @@ def test_what_was_dropped_before_a_range_is_not_missed_by_who_knows_of_it(
 
 @pytest.mark.parametrize("is_ours", [True, False])
 @pytest.mark.parametrize("then", ["overwritten", "compacted"])
-def test_what_was_gone_before_its_place_was_taken_is_missed(
+def test_files_lost_before_an_overwrite_or_a_compaction_are_detected(
     make_bench: Callable[..., Bench], then: str, *, is_ours: bool
 ) -> None:
     """Of a table that is kept; what went with TRUNCATE of Hive 3.1 would stay with a follower."""
@@ -301,7 +305,7 @@ def held_by(part: ChangeRange) -> list[int]:
     return [w for w in range(1, 5) if part.holds(WriteId(w))]
 
 
-def test_feeds_go_on_from_moments_without_a_gap(bench: Bench) -> None:
+def test_feeds_by_timestamp_continue_without_a_gap(bench: Bench) -> None:
     bench.we_write()
     with bench.writing(job_key="dag/slow/task/-1"):
         bench.we_write()
@@ -319,7 +323,7 @@ def test_feeds_go_on_from_moments_without_a_gap(bench: Bench) -> None:
     assert told == [[1], [], [2, 3, 4], []]
 
 
-def test_a_feed_that_begins_at_a_moment_waits_for_what_was_open_then(bench: Bench) -> None:
+def test_a_feed_from_a_timestamp_waits_for_writes_that_were_open_then(bench: Bench) -> None:
     bench.we_write()
     with bench.writing(job_key="dag/slow/task/-1"):
         bench.we_write()
@@ -334,7 +338,7 @@ def test_a_feed_that_begins_at_a_moment_waits_for_what_was_open_then(bench: Benc
     assert held_by(feed_range(bench, moment, None)) == [2, 4]
 
 
-def test_a_write_that_was_aborted_is_in_no_range_though_it_was_forgotten(bench: Bench) -> None:
+def test_a_range_excludes_an_aborted_write_even_after_the_metastore_forgot_it(bench: Bench) -> None:
     bench.we_write()
     txn = bench.client.open_txn()
     bench.client.allocate_write_id(txn, bench.ref)
@@ -351,7 +355,7 @@ def test_a_write_that_was_aborted_is_in_no_range_though_it_was_forgotten(bench: 
     assert not found.part.holds(WriteId(2))
 
 
-def test_commit_times_are_told_where_they_are_known_to_the_second(bench: Bench) -> None:
+def test_commit_times_are_given_only_if_they_are_known_to_the_second(bench: Bench) -> None:
     bench.we_write()
     at_s = server_now(bench.client)
     bench.clock.advance(10)
@@ -362,7 +366,7 @@ def test_commit_times_are_told_where_they_are_known_to_the_second(bench: Bench) 
     assert range_of(bench, 1).commit_times() == {}
 
 
-def test_a_range_over_what_was_removed_without_a_version_is_refused(bench: Bench) -> None:
+def test_a_range_is_refused_if_rows_at_its_start_were_lost(bench: Bench) -> None:
     """Who follows the table would never hear that these rows went."""
     bench.we_write()
     bench.truncate()

@@ -22,7 +22,7 @@ ROWS = pa.record_batch(
 )
 
 
-def test_insert_events_count_row_ids_up_from_the_first() -> None:
+def test_insert_events_number_rows_upwards_from_the_first_row_id() -> None:
     events = insert_events(ROWS, WriteId(4), B3, RowId(10))
     assert events.schema.equals(acid_schema(COLUMNS))
     assert events["operation"].to_pylist() == [0, 0, 0]
@@ -34,7 +34,7 @@ def test_insert_events_count_row_ids_up_from_the_first() -> None:
     assert identity_at(events, -1) == (4, B3, 12)
 
 
-def test_rows_may_come_as_a_batch_a_struct_or_a_slice() -> None:
+def test_insert_events_accept_a_batch_a_struct_array_or_a_slice() -> None:
     whole = insert_events(ROWS, WriteId(4), B3, RowId(0))
     assert insert_events(ROWS.to_struct_array(), WriteId(4), B3, RowId(0)).equals(whole)
     part = insert_events(ROWS.slice(1), WriteId(4), B3, RowId(1))
@@ -42,7 +42,7 @@ def test_rows_may_come_as_a_batch_a_struct_or_a_slice() -> None:
     assert insert_events(ROWS.slice(3), WriteId(4), B3, RowId(3)).num_rows == 0
 
 
-def test_delete_events_copy_the_identity_and_leave_the_row_out() -> None:
+def test_delete_events_copy_the_identity_and_omit_the_row() -> None:
     found = insert_events(ROWS, WriteId(4), B3, RowId(0))
     events = delete_events(found.slice(1), WriteId(6), COLUMNS)
     assert events.schema.equals(acid_schema(COLUMNS))
@@ -53,7 +53,7 @@ def test_delete_events_copy_the_identity_and_leave_the_row_out() -> None:
     assert events["row"].null_count == 2
 
 
-def test_the_order_is_that_of_write_id_then_bucket_property_then_row_id() -> None:
+def test_events_are_ordered_by_write_id_then_bucket_property_then_row_id() -> None:
     check = EventCheck("f", BucketId(3), is_delete=False)
     rising = [(1, B3, 5), (1, B3 + 1, 0), (1, B3 + 1, 1), (2, B3, 0), (2**40, B3, 2**40)]
     for write_id, bucket, row_id in rising:

@@ -28,13 +28,13 @@ def keys(rows: list[Key]) -> Keys:
     return Keys.of(pa.RecordBatch.from_arrays(arrays, names=list(names)))
 
 
-def test_rows_are_read_back_as_tuples() -> None:
+def test_keys_are_read_as_tuples() -> None:
     assert [keys(ROWS).at(i) for i in range(len(ROWS))] == ROWS
     assert keys(ROWS).at(-1) == ROWS[-1]
     assert keys(ROWS).part(2, 4).at(0) == ROWS[2]
 
 
-def test_order_is_that_of_signed_integers_column_by_column() -> None:
+def test_keys_are_ordered_as_signed_integers_column_by_column() -> None:
     assert keys(ROWS).is_sorted()
     assert keys([]).is_sorted()
     for at in range(len(ROWS) - 1):
@@ -48,13 +48,13 @@ def test_equal_rows_keep_their_order_when_sorted() -> None:
     assert keys([(2, 1, 1), (1, 1, 1), (2, 1, 1), (1, 1, 1)]).order().tolist() == [1, 3, 0, 2]
 
 
-def test_cuts_count_smaller_rows_and_equal_ones() -> None:
+def test_keys_below_or_up_to_a_given_key_are_counted() -> None:
     for key in [*ROWS, (0, 7, 0), (0, 7, 2), (0, 8, 0), (1, 0, 0), (5, 0, 0)]:
         assert keys(ROWS).count_below(key) == sum(row < key for row in ROWS)
         assert keys(ROWS).count_up_to(key) == sum(row <= key for row in ROWS)
 
 
-def test_membership_wants_all_three_parts_equal() -> None:
+def test_membership_requires_all_three_parts_to_be_equal() -> None:
     others = [(0, 7, 1), (0, 536870912, 0), (1, 536870912, 9), (1, 536870913, 9)]
     wanted = [row in others for row in ROWS]
     assert keys(ROWS).found_in(keys(others)).tolist() == wanted
@@ -62,7 +62,7 @@ def test_membership_wants_all_three_parts_equal() -> None:
     assert len(keys([]).found_in(keys(others))) == 0
 
 
-def test_positions_are_where_membership_is() -> None:
+def test_positions_are_those_of_all_rows_that_occur_in_the_other_keys() -> None:
     dice = random.Random(7)
     for _ in range(300):
         every = [(w, b, r) for w in range(3) for b in (-1, 4) for r in range(-3, 4)]

@@ -52,7 +52,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
     ]
 
 
-def test_streams_that_interleave_come_out_sorted() -> None:
+def test_interleaved_streams_are_merged_in_order() -> None:
     odd = stream([row(1, 1), row(1, 3)], [], [row(1, 5), row(2, 1)])
     even = stream([row(1, 0), row(1, 2), row(1, 4)], [row(1, 6, B1), row(3, 0)])
     merged = rows_of(merge_sorted([odd, even]))
@@ -60,13 +60,13 @@ def test_streams_that_interleave_come_out_sorted() -> None:
     assert len(merged) == 9
 
 
-def test_columns_travel_with_their_rows_whatever_their_type() -> None:
+def test_a_merge_keeps_the_columns_of_each_row_together() -> None:
     first = stream([row(1, 0, v="a"), row(1, 2, v="c")])
     second = stream([row(1, 1, v="b"), row(1, 3, v="d")])
     assert [r[4]["v"] for r in rows_of(merge_sorted([first, second]))] == ["a", "b", "c", "d"]
 
 
-def test_equal_rows_all_come_through() -> None:
+def test_a_merge_keeps_all_equal_rows() -> None:
     streams = [stream([row(1, 0, v=str(i))], [row(1, 0, v=str(i)), row(1, 1)]) for i in range(3)]
     merged = rows_of(merge_sorted(streams))
     assert sorted(r[4]["v"] for r in merged if r[2] == 0) == ["0", "0", "1", "1", "2", "2"]
@@ -78,7 +78,7 @@ def test_no_streams_and_empty_streams_merge_to_nothing() -> None:
     assert rows_of(merge_sorted([stream(), stream([], [])])) == []
 
 
-def test_a_stretch_of_one_stream_passes_through_untouched() -> None:
+def test_a_run_of_rows_from_one_stream_is_not_copied() -> None:
     alone = batch([row(1, 0), row(1, 1)])
     merged = list(merge_sorted([iter([alone]), stream([row(2, 0)])]))
     assert (
@@ -86,7 +86,7 @@ def test_a_stretch_of_one_stream_passes_through_untouched() -> None:
     )
 
 
-def test_a_stream_is_not_opened_before_the_merge_comes_to_its_lower_bound() -> None:
+def test_a_stream_is_opened_only_when_the_merge_reaches_its_lower_bound() -> None:
     opened: list[str] = []
 
     def lazily(name: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
@@ -105,14 +105,14 @@ def test_a_stream_is_not_opened_before_the_merge_comes_to_its_lower_bound() -> N
     ]
 
 
-def test_streams_whose_ranges_overlap_are_opened_in_time() -> None:
+def test_streams_with_overlapping_ranges_are_merged_in_order() -> None:
     merged = merge_sorted(
         [stream([row(1, 0), row(5, 0)]), stream([row(3, 0)])], [(0, 0, 0), (3, 0, 0)]
     )
     assert [r[0] for r in rows_of(merged)] == [1, 3, 5]
 
 
-def test_a_thousand_short_streams_are_sorted_once_not_step_by_step() -> None:
+def test_a_thousand_short_streams_are_merged_into_a_few_large_batches() -> None:
     streams = [stream([row(1, i + 1000 * j) for j in range(3)]) for i in range(1000)]
     merged = list(merge_sorted(streams))
     assert [r[2] for r in rows_of(merged)] == list(range(3000))
@@ -136,7 +136,7 @@ def test_many_long_streams_are_merged_in_groups(monkeypatch: pytest.MonkeyPatch)
     assert max(widths) <= 8
 
 
-def test_a_short_stream_does_not_wait_for_one_that_begins_later() -> None:
+def test_a_merge_returns_rows_of_a_stream_before_it_opens_a_later_stream() -> None:
     opened: list[str] = []
 
     def lazily(name: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
@@ -162,30 +162,30 @@ def test_a_delete_event_removes_exactly_its_row() -> None:
     assert [r[:3] for r in kept] == [(1, B0, 0), (1, B1, 1), (2, B0, 1)]
 
 
-def test_delete_events_in_one_batch_reach_rows_in_many() -> None:
+def test_one_batch_of_delete_events_removes_rows_from_many_batches() -> None:
     inserts = stream(*[[row(1, i)] for i in range(6)])
     deletes = stream([row(1, i) for i in (0, 2, 5)])
     assert [r[2] for r in rows_of(subtract_deletes(inserts, deletes))] == [1, 3, 4]
 
 
-def test_delete_events_in_many_batches_reach_rows_in_one() -> None:
+def test_many_batches_of_delete_events_remove_rows_from_one_batch() -> None:
     inserts = stream([row(1, i) for i in range(6)])
     deletes = stream(*[[row(1, i)] for i in (0, 2, 5, 7)])
     assert [r[2] for r in rows_of(subtract_deletes(inserts, deletes))] == [1, 3, 4]
 
 
-def test_every_row_of_an_identity_goes_even_across_batches() -> None:
+def test_a_delete_event_removes_every_row_of_its_identity_across_batches() -> None:
     inserts = stream([row(1, 0), row(1, 1)], [row(1, 1), row(1, 2)])
     assert [r[2] for r in rows_of(subtract_deletes(inserts, stream([row(1, 1)])))] == [0, 2]
 
 
-def test_nothing_to_delete_leaves_batches_as_they_are() -> None:
+def test_batches_without_deleted_rows_are_not_copied() -> None:
     alone = batch([row(1, 0)])
     (kept,) = subtract_deletes(iter([alone]), stream())
     assert kept is alone
 
 
-def test_one_delete_event_is_kept_of_each_row_and_it_is_the_oldest() -> None:
+def test_only_the_oldest_delete_event_of_each_row_is_kept() -> None:
     deletes = stream(
         [row(1, 0, current=9), row(1, 0, current=5), row(1, 1, current=6)],
         [row(1, 1, current=4)],
@@ -198,20 +198,20 @@ def test_one_delete_event_is_kept_of_each_row_and_it_is_the_oldest() -> None:
 # ---- visibility ----------------------------------------------------------------------------------
 
 
-def test_events_are_visible_by_their_own_write_id_not_that_of_their_row() -> None:
+def test_visibility_depends_on_the_current_write_id_and_not_on_the_original_one() -> None:
     events = [row(1, i, current=c) for i, c in enumerate((1, 2, 3, 4, 5, 6))]
     seen = rows_of(visible_events(stream(events[:3], events[3:]), ids(5, opened="3", aborted="2")))
     assert [r[3] for r in seen] == [1, 4, 5]
 
 
-def test_a_batch_that_is_visible_throughout_stays_as_it_is() -> None:
+def test_a_completely_visible_batch_is_not_copied() -> None:
     alone = batch([row(1, 0)])
     (seen,) = visible_events(iter([alone]), ids(1))
     assert seen is alone
     assert list(visible_events(iter([alone]), ids(0))) == []
 
 
-def test_whether_a_write_is_visible_does_not_depend_on_the_others_asked_about() -> None:
+def test_the_visibility_of_a_write_does_not_depend_on_other_writes_in_the_same_batch() -> None:
     lists = ids(90, opened="7,50", aborted=",".join(map(str, range(10, 40, 3))))
     numbers = np.arange(100)
     expected = [lists.is_visible(WriteId(number)) for number in range(100)]
@@ -222,7 +222,7 @@ def test_whether_a_write_is_visible_does_not_depend_on_the_others_asked_about() 
     assert backwards.tolist() == expected[::-1]
 
 
-def test_a_million_aborted_writes_are_counted_out_once_for_all_batches() -> None:
+def test_the_exceptions_of_a_write_id_list_are_computed_once_per_list() -> None:
     lists = ids(9, aborted="3,5")
     assert exceptions(lists).tolist() == [3, 5]
     assert exceptions(lists) is exceptions(lists)

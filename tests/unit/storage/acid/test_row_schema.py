@@ -44,7 +44,7 @@ def test_every_hive_type_has_an_arrow_type(text: str, expected: pa.DataType) -> 
     assert arrow_type(parse_type(text)) == expected
 
 
-def test_a_union_is_refused_wherever_it_is() -> None:
+def test_a_union_is_refused_at_any_depth() -> None:
     with pytest.raises(UnsupportedTableError, match="uniontype<int,string>"):
         acid_schema([Column(name="u", type="array<uniontype<int,string>>")])
 
@@ -63,7 +63,7 @@ def test_the_root_columns_are_those_of_hive() -> None:
     assert [field.name for field in schema.field("row").type] == ["id", "l", "t"]
 
 
-def test_column_ids_count_depth_first_from_seven() -> None:
+def test_column_ids_are_numbered_depth_first_from_seven() -> None:
     ids = {node.name: node.column_id for top in type_tree(COLUMNS) for node in top.walk()}
     assert ids == {
         "id": 7,
@@ -109,12 +109,12 @@ def test_nullability_and_names_of_list_items_do_not_matter() -> None:
         ("map<string,int>", pa.map_(pa.string(), pa.string())),
     ],
 )
-def test_a_column_of_another_type_is_refused(text: str, actual: pa.DataType) -> None:
+def test_a_column_of_a_different_type_is_refused(text: str, actual: pa.DataType) -> None:
     with pytest.raises(TypeMismatchError, match=r"db\.t.*'c'"):
         check_row_type("db.t", [Column(name="c", type=text)], pa.struct([("c", actual)]))
 
 
-def test_columns_in_another_order_are_refused() -> None:
+def test_columns_in_a_different_order_are_refused() -> None:
     columns = [Column(name="a", type="int"), Column(name="b", type="int")]
     actual = pa.struct([("b", pa.int32()), ("a", pa.int32())])
     with pytest.raises(TypeMismatchError):

@@ -64,7 +64,7 @@ def expected(total: int) -> int:
 
 
 @pytest.mark.parametrize(("text", "value", "old", "new"), VECTORS)
-def test_a_value_goes_to_the_bucket_that_hive_computes(
+def test_a_value_is_hashed_to_the_same_bucket_as_in_hive(
     text: str, value: object, old: int | None, new: int
 ) -> None:
     hive_type = parse_type(text)
@@ -76,7 +76,7 @@ def test_a_value_goes_to_the_bucket_that_hive_computes(
         assert found == [0, expected(total), 0, expected(total)]
 
 
-def test_columns_are_folded_in_their_order() -> None:
+def test_the_hash_combines_columns_in_their_order() -> None:
     types = [parse_type(t) for t in ("float", "array<smallint>", "map<string,bigint>")]
     values = [12.34, [5, 8, 13], [("key", 123)]]
     arrays = [pa.array([v], arrow_type(t)) for v, t in zip(values, types, strict=True)]
@@ -84,7 +84,7 @@ def test_columns_are_folded_in_their_order() -> None:
         assert bucket_ids(arrays, types, BUCKETS, version).to_pylist() == [expected(total)]
 
 
-def test_a_slice_is_hashed_like_its_values() -> None:
+def test_a_slice_has_the_same_buckets_as_in_the_whole_array() -> None:
     for text, values in (("string", ["a", "bb", "ccc", ""]), ("int", [1, 2, 3, 4])):
         hive_type = parse_type(text)
         array = pa.array(values, arrow_type(hive_type))
@@ -109,7 +109,7 @@ def hashes_of(text: str, *values: object, version: int) -> list[int]:
     ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_long_decimal_is_hashed_by_words_the_highest_first(
+def test_a_long_decimal_is_hashed_word_by_word_from_the_highest_word(
     text: str, value: str, words: list[int], sign: int
 ) -> None:
     # BigDecimal.hashCode: 31 * BigInteger.hashCode + scale; a BigInteger folds its magnitude.
@@ -133,7 +133,9 @@ def test_a_long_decimal_is_hashed_by_words_the_highest_first(
         ("-0.01", b"\xff"),
     ],
 )
-def test_a_decimal_is_hashed_over_as_few_bytes_as_java_needs(value: str, data: bytes) -> None:
+def test_a_decimal_is_hashed_over_the_shortest_byte_form_as_in_java(
+    value: str, data: bytes
+) -> None:
     # BigInteger.toByteArray, hashed as the same bytes of a string are.
     same = pa.array([data], pa.binary()).view(pa.string())
     expected = row_hashes([same], [parse_type("string")], 2).tolist()
@@ -154,7 +156,7 @@ def test_a_decimal_is_hashed_over_as_few_bytes_as_java_needs(value: str, data: b
         (-(2**31) - 1, 0, "fffffffffffe"),
     ],
 )
-def test_a_timestamp_before_1970_or_after_2038_is_hashed_as_hive_writes_it(
+def test_a_timestamp_before_1970_or_after_2038_is_hashed_over_hives_byte_form(
     seconds: int, nanos: int, data: str
 ) -> None:
     # TimestampWritableV2.convertTimestampToBytes: 31 bits of the seconds, nanoseconds backwards and
@@ -166,12 +168,12 @@ def test_a_timestamp_before_1970_or_after_2038_is_hashed_as_hive_writes_it(
     assert hashes_of("timestamp", moment, version=2) == expected
 
 
-def test_an_unknown_version_is_refused() -> None:
+def test_an_unknown_bucketing_version_is_refused() -> None:
     with pytest.raises(UnsupportedTableError, match="version 3"):
         bucket_ids([pa.array([1], pa.int32())], [parse_type("int")], 2, 3)
 
 
-def test_a_hash_that_depends_on_the_machine_is_refused() -> None:
+def test_a_timestamp_in_bucketing_version_1_is_refused() -> None:
     array = pa.array([dt.datetime(1970, 1, 1)], pa.timestamp("ns"))  # noqa: DTZ001 - wall clock
     with pytest.raises(UnsupportedTableError, match="time zone of the JVM"):
         bucket_ids([array], [parse_type("timestamp")], 2, 1)

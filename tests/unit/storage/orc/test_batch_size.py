@@ -36,7 +36,7 @@ def wide(tmp_path: Path) -> Path:
     return write_acid(tmp_path / "b", rows, row=ROW)
 
 
-def test_wide_rows_make_small_batches_and_narrow_columns_of_them_do_not(
+def test_wide_columns_make_small_batches_and_narrow_columns_do_not(
     wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
@@ -58,7 +58,7 @@ def test_wide_rows_make_small_batches_and_narrow_columns_of_them_do_not(
     assert sum(batch.num_rows for batch in batches) == 1000
 
 
-def test_without_statistics_the_size_of_the_file_decides(
+def test_without_statistics_the_file_size_limits_the_batch(
     wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_size, "BATCH_BYTES", 10_000)
@@ -77,7 +77,7 @@ def _without_strings(statistics: pb.ColumnStatistics) -> None:
 
 
 @pytest.mark.parametrize("change", [_of_hive_3_1, _without_strings])
-def test_statistics_that_tell_nothing_are_not_taken_for_those_of_nothing(
+def test_empty_or_incomplete_statistics_do_not_make_large_batches(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[pb.ColumnStatistics], None],
@@ -93,7 +93,7 @@ def test_statistics_that_tell_nothing_are_not_taken_for_those_of_nothing(
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_long_values_that_lie_close_together_do_not_hide_among_short_ones(
+def test_a_stripe_of_long_values_makes_small_batches_despite_many_short_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, known: bool
 ) -> None:
     monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
@@ -112,6 +112,6 @@ def test_long_values_that_lie_close_together_do_not_hide_among_short_ones(
     assert fitting_rows(tails[0], [8], 16384) == 16384
 
 
-def test_a_batch_never_shrinks_to_nothing(wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_has_at_least_sixteen_rows(wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_size, "BATCH_BYTES", 1)
     assert fitting_rows(read_tail(LOCAL, str(wide)), [8], 16384) == 16

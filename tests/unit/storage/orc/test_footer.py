@@ -47,7 +47,7 @@ def written(path: Path, compression: str = "uncompressed") -> str:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_a_tail_says_what_arrow_says(tmp_path: Path, compression: str) -> None:
+def test_a_parsed_tail_agrees_with_arrow(tmp_path: Path, compression: str) -> None:
     path = written(tmp_path, compression)
     tail, arrow = read_tail(FS, path), orc.ORCFile(path)
     assert tail.rows == arrow.nrows == ROWS
@@ -62,7 +62,7 @@ def test_a_tail_says_what_arrow_says(tmp_path: Path, compression: str) -> None:
     assert tail.calendar is OrcCalendar.UNKNOWN
 
 
-def test_types_and_column_ids_go_depth_first(tmp_path: Path) -> None:
+def test_types_and_column_ids_are_numbered_depth_first(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     assert [t.kind for t in tail.types] == [
         TypeKind.STRUCT,
@@ -79,7 +79,7 @@ def test_types_and_column_ids_go_depth_first(tmp_path: Path) -> None:
     assert tail.column_id("id", "deeper") is None
 
 
-def test_integer_ranges_are_those_of_the_file_and_of_each_stripe(tmp_path: Path) -> None:
+def test_integer_ranges_are_given_for_the_file_and_for_each_stripe(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     assert len(tail.stripes) > 2
     assert tail.integer_range(1) == (0, ROWS - 1)
@@ -92,7 +92,7 @@ def test_integer_ranges_are_those_of_the_file_and_of_each_stripe(tmp_path: Path)
     assert tail.integer_range(1, len(tail.stripes)) is None
 
 
-def test_statistics_do_not_count_without_a_row_index(tmp_path: Path) -> None:
+def test_statistics_are_ignored_without_a_row_index(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     tail.footer.row_index_stride = 0
     assert tail.integer_range(1) is None
@@ -123,7 +123,7 @@ def test_a_rewritten_tail_is_read_by_arrow(tmp_path: Path, compression: str) -> 
     assert read.metadata == tail.metadata
 
 
-def test_a_file_may_end_earlier_for_a_reader(tmp_path: Path) -> None:
+def test_a_file_can_be_read_up_to_a_given_length(tmp_path: Path) -> None:
     path = written(tmp_path)
     length = (tmp_path / "uncompressed.orc").stat().st_size
     with (tmp_path / "uncompressed.orc").open("ab") as file:
@@ -134,19 +134,21 @@ def test_a_file_may_end_earlier_for_a_reader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"O", b"ORC", b"not an ORC file at all", bytes(100)])
-def test_what_is_no_orc_file_is_called_so(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_orc_is_reported_as_corrupt(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(CorruptFileError, match=str(tmp_path / "x")):
         read_tail(FS, str(tmp_path / "x"))
 
 
-def test_a_length_beyond_the_file_is_an_error(tmp_path: Path) -> None:
+def test_a_length_beyond_the_end_of_the_file_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="ends before"):
         read_tail(FS, written(tmp_path), 1 << 30)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_damage_in_a_tail_is_found_or_harmless(tmp_path: Path, compression: str) -> None:
+def test_a_damaged_tail_raises_an_error_or_is_still_consistent(
+    tmp_path: Path, compression: str
+) -> None:
     path = written(tmp_path, compression)
     tail = read_tail(FS, path)
     data = serialize_tail(tail)
@@ -163,7 +165,7 @@ def test_damage_in_a_tail_is_found_or_harmless(tmp_path: Path, compression: str)
         assert read.column_id("id") in (None, *range(len(read.types)))
 
 
-def test_a_truncated_file_is_found(tmp_path: Path) -> None:
+def test_a_truncated_file_is_reported_as_corrupt(tmp_path: Path) -> None:
     path = written(tmp_path, "zlib")
     data = (tmp_path / "zlib.orc").read_bytes()
     for length in (len(data) - 1, len(data) // 2, 10):
@@ -266,7 +268,7 @@ def test_a_tail_that_contradicts_itself_is_refused(
         again(tail)
 
 
-def test_types_that_nest_deeper_than_anybodys_are_refused(tmp_path: Path) -> None:
+def test_types_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     last = len(tail.types) - 1
     tail.footer.types[last].CopyFrom(pb.Type(kind=TypeKind.LIST, children=[last + 1]))
@@ -277,7 +279,7 @@ def test_types_that_nest_deeper_than_anybodys_are_refused(tmp_path: Path) -> Non
         again(tail)
 
 
-def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_column_names_with_invalid_utf8_are_refused(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     plain = tail.footer.SerializeToString().replace(b"nested", b"ne\xff\xfeed")
     tail = dataclasses.replace(tail, footer=pb.Footer.FromString(plain))
@@ -285,25 +287,25 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
         again(tail)
 
 
-def test_bytes_that_are_not_there_are_no_tail() -> None:
+def test_empty_content_is_reported_as_too_short() -> None:
     with pytest.raises(CorruptFileError, match="too short"):
         parse_tail("f.orc", b"", 0)
 
 
-def test_the_decimals_of_hive_0_11_have_no_precision(tmp_path: Path) -> None:
+def test_a_decimal_type_of_hive_0_11_has_precision_zero(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     tail.footer.types[1].CopyFrom(pb.Type(kind=TypeKind.DECIMAL))
     assert again(tail).types[1].precision == 0
 
 
-def test_types_and_stripes_are_made_once_a_tail(tmp_path: Path) -> None:
+def test_types_and_stripes_are_computed_once_per_tail(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     assert tail.types is tail.types
     assert tail.stripes is tail.stripes
     assert tail.types[0].by_name is tail.types[0].by_name
 
 
-def test_a_field_is_found_by_its_name_and_else_in_lower_case(tmp_path: Path) -> None:
+def test_a_field_is_found_by_its_exact_name_or_by_its_lower_case_name(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     tail.footer.types[0].field_names[:] = ["Id", "ID", "name"]
     root = again(tail).types[0]
@@ -318,7 +320,7 @@ def test_encrypted_columns_are_refused(tmp_path: Path) -> None:
         again(tail)
 
 
-def test_what_we_do_not_know_survives(tmp_path: Path) -> None:
+def test_unknown_footer_fields_are_preserved(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     unknown = b"\xa2\x06\x03abc"  # field 100, three bytes
     footer = pb.Footer.FromString(tail.footer.SerializeToString() + unknown)
@@ -326,7 +328,7 @@ def test_what_we_do_not_know_survives(tmp_path: Path) -> None:
     assert footer.rows == ROWS
 
 
-def test_a_few_bytes_do_not_become_millions_of_types() -> None:
+def test_a_small_footer_that_expands_to_too_many_types_is_refused() -> None:
     number = pb.Footer.DESCRIPTOR.fields_by_name["types"].number
     footer = compress(bytes([number << 3 | 2, 0]) * 200_000, Compression.ZSTD, 1 << 20)
     postscript = pb.PostScript(
@@ -343,7 +345,7 @@ def test_a_few_bytes_do_not_become_millions_of_types() -> None:
         parse_tail("f.orc", data, 1 << 20)
 
 
-def test_a_tail_that_is_said_to_be_gigabytes_long_is_not_read(tmp_path: Path) -> None:
+def test_a_tail_with_an_excessive_declared_length_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.orc"
     postscript = pb.PostScript(footer_length=1 << 40, magic=MAGIC).SerializeToString()
     with path.open("wb") as file:
@@ -354,7 +356,7 @@ def test_a_tail_that_is_said_to_be_gigabytes_long_is_not_read(tmp_path: Path) ->
         read_tail(FS, str(path))
 
 
-def test_a_stripe_footer_that_is_said_to_be_gigabytes_long_is_refused(tmp_path: Path) -> None:
+def test_a_stripe_footer_with_an_excessive_declared_length_is_refused(tmp_path: Path) -> None:
     tail = read_tail(FS, written(tmp_path))
     tail.footer.stripes[-1].footer_length = 1 << 40
     data = serialize_tail(tail)
@@ -382,7 +384,7 @@ def test_files_with_the_same_columns_share_their_types_and_others_do_not() -> No
     assert tail_of(3, a=pa.int32(), b=pa.string()).types is one.types
 
 
-def test_a_layout_that_cannot_be_is_refused_in_every_file_that_has_it() -> None:
+def test_an_invalid_type_tree_is_refused_in_every_file_that_has_it() -> None:
     sink = pa.BufferOutputStream()
     orc.write_table(pa.table({"a": [1]}), sink)
     data = sink.getvalue().to_pybytes()

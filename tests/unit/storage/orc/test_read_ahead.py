@@ -46,7 +46,7 @@ def size_of_column(path: Path, name: str) -> int:
     return int(sink.tell())
 
 
-def test_a_file_is_read_in_a_few_large_pieces(file: Path) -> None:
+def test_a_file_is_read_in_two_requests_per_stripe(file: Path) -> None:
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
     shown = ColumnView(columns=tuple(tail.types[0].children))
@@ -59,7 +59,7 @@ def test_a_file_is_read_in_a_few_large_pieces(file: Path) -> None:
     assert len(asked.reads) == 2 * len(tail.stripes)
 
 
-def test_of_one_column_little_more_is_read_than_itself(file: Path) -> None:
+def test_reading_one_column_requests_little_more_than_its_bytes(file: Path) -> None:
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
     (column_id,) = [tail.types[0].by_name["n5"]]
@@ -70,7 +70,7 @@ def test_of_one_column_little_more_is_read_than_itself(file: Path) -> None:
     assert len(asked.reads) == 2 * len(tail.stripes)
 
 
-def test_a_stripe_that_is_not_wanted_is_not_touched(file: Path) -> None:
+def test_an_unselected_stripe_is_not_read(file: Path) -> None:
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
     assert list(read_view(fs, tail, ColumnView(columns=(1,), stripes=(1,))))
@@ -80,7 +80,7 @@ def test_a_stripe_that_is_not_wanted_is_not_touched(file: Path) -> None:
         assert chosen.offset <= offset < offset + size <= chosen.offset + chosen.length
 
 
-def test_streams_too_large_to_be_held_are_each_read_once(
+def test_streams_too_large_for_the_read_ahead_are_each_read_once(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_ahead, "HELD_BYTES", 2 << 20)
@@ -96,7 +96,7 @@ def test_streams_too_large_to_be_held_are_each_read_once(
 
 @pytest.mark.parametrize("held", [0, 1 << 20, 32 << 20])
 @pytest.mark.parametrize("damaged", [False, True])
-def test_whatever_is_asked_for_is_what_is_there(
+def test_read_ahead_returns_the_bytes_of_the_file_for_any_range(
     file: Path, monkeypatch: pytest.MonkeyPatch, held: int, *, damaged: bool
 ) -> None:
     monkeypatch.setattr(read_ahead, "HELD_BYTES", held)
@@ -115,7 +115,7 @@ def test_whatever_is_asked_for_is_what_is_there(
         assert ahead.read_at(size, at) == content[at : at + size]
 
 
-def test_a_small_file_is_asked_for_once(tmp_path: Path) -> None:
+def test_a_small_file_is_read_in_one_request(tmp_path: Path) -> None:
     path = tmp_path / "t.orc"
     table = pa.table({"n": range(1000), "t": [f"text {n}" for n in range(1000)]})
     orc.write_table(table, str(path), compression="zlib")
@@ -128,7 +128,7 @@ def test_a_small_file_is_asked_for_once(tmp_path: Path) -> None:
     assert asked.reads == [(0, path.stat().st_size)]
 
 
-def test_of_a_file_that_is_streamed_into_only_what_is_committed_is_taken(tmp_path: Path) -> None:
+def test_only_the_committed_part_of_a_streaming_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t.orc"
     orc.write_table(pa.table({"n": range(1000)}), str(path))
     committed = path.stat().st_size

@@ -26,7 +26,7 @@ FS = LocalFileSystem()
 @pytest.mark.parametrize("step", [0, 1, -3])
 @pytest.mark.parametrize("first", [0, 536870912, -1, (1 << 62) + 5])
 @pytest.mark.parametrize("rows", [12, 512, 10_000, 25_517])
-def test_streams_and_index_are_those_of_arrow_s_writer(
+def test_encoded_runs_equal_the_streams_and_row_index_of_arrows_writer(
     rows: int, first: int, step: int, compression: str, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "t.orc")

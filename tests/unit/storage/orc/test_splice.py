@@ -22,7 +22,7 @@ CONTENT = bytes(range(256)) * 4096
 
 
 @pytest.mark.parametrize("size", [1_000, 600_000])
-def test_pieces_are_read_one_behind_the_other(size: int) -> None:
+def test_spliced_pieces_are_read_in_sequence(size: int) -> None:
     source = pa.BufferReader(CONTENT)
     shown = splice(source, [b"head", Stretch(offset=5, length=size), b"tail"])
     assert shown.read() == b"head" + CONTENT[5 : 5 + size] + b"tail"
@@ -30,7 +30,7 @@ def test_pieces_are_read_one_behind_the_other(size: int) -> None:
     assert shown.read(4) == b"ad" + CONTENT[5:7]
 
 
-def test_a_source_that_ends_too_early_is_never_taken_for_shorter_pieces() -> None:
+def test_a_source_that_ends_too_early_raises_an_error_instead_of_returning_less() -> None:
     beyond = Stretch(offset=len(CONTENT) - 10, length=11)
     with pytest.raises(EOFError, match=f"before byte {len(CONTENT) + 1}"):
         splice(pa.BufferReader(CONTENT), [beyond, b"tail"])
@@ -39,7 +39,7 @@ def test_a_source_that_ends_too_early_is_never_taken_for_shorter_pieces() -> Non
         large.read()
 
 
-def test_the_interpreter_ends_when_arrows_threads_have_let_go(
+def test_the_interpreter_waits_a_limited_time_until_arrow_releases_its_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(splicing, "_LONGEST_LAST_WAIT_S", 60.0)
@@ -53,7 +53,7 @@ def test_the_interpreter_ends_when_arrows_threads_have_let_go(
     assert kept.size() == 600_000
 
 
-def test_zeros_are_not_made_for_more_values_than_a_stripe_can_hold(tmp_path: Path) -> None:
+def test_a_stripe_that_states_too_many_values_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.orc"
     orc.write_table(pa.table({"at": pa.array([0, 1], pa.timestamp("ns"))}), str(path))
     tail = read_tail(LocalFileSystem(), str(path))

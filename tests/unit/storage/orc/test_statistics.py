@@ -32,20 +32,20 @@ ALL_NULL = pb.ColumnStatistics(values=0, has_null=True, integers=pb.IntegerStati
 SILENT = pb.ColumnStatistics(values=3, has_null=False)
 
 
-def test_bounds_widen_and_counts_add_up() -> None:
+def test_merged_statistics_have_wider_bounds_and_summed_counts() -> None:
     whole = merge_statistics([integers(3, 9, 12), integers(-5, 4, -1)])
     assert (whole.values, whole.has_null) == (4, False)
     typed = whole.integers
     assert (typed.minimum, typed.maximum, typed.sum) == (-5, 9, 11)
 
 
-def test_a_part_of_nulls_alone_changes_no_bounds() -> None:
+def test_a_part_with_only_nulls_does_not_change_the_bounds() -> None:
     whole = merge_statistics([integers(3, 9, 12), ALL_NULL])
     assert whole.has_null
     assert (whole.integers.minimum, whole.integers.maximum) == (3, 9)
 
 
-def test_nulls_throughout_stay_typed_without_bounds() -> None:
+def test_statistics_of_only_nulls_keep_their_type_without_bounds() -> None:
     whole = merge_statistics([ALL_NULL, ALL_NULL])
     assert whole.values == 0
     assert whole.HasField("integers")
@@ -61,18 +61,20 @@ def test_nulls_throughout_stay_typed_without_bounds() -> None:
         pb.ColumnStatistics(values=1, strings=pb.StringStatistics(minimum=b"a", maximum=b"b")),
     ],
 )
-def test_what_one_part_does_not_know_is_left_out_as_a_whole(unknown: pb.ColumnStatistics) -> None:
+def test_typed_statistics_missing_in_one_part_are_omitted_from_the_merge(
+    unknown: pb.ColumnStatistics,
+) -> None:
     whole = merge_statistics([integers(3, 9), unknown])
     assert not whole.HasField("integers")
     assert whole.values == 2 + unknown.values
 
 
-def test_a_part_that_does_not_mention_nulls_may_hold_some() -> None:
+def test_a_part_without_null_information_is_assumed_to_have_nulls() -> None:
     assert merge_statistics([integers(1, 2), pb.ColumnStatistics(values=0)]).has_null
 
 
 @pytest.mark.parametrize("total", [LONG - 1, -LONG])
-def test_a_sum_beyond_64_bits_is_left_out(total: int) -> None:
+def test_a_sum_beyond_64_bits_is_omitted(total: int) -> None:
     whole = merge_statistics([integers(1, 2, total), integers(1, 2, 1 if total > 0 else -1)])
     assert not whole.integers.HasField("sum")
     assert whole.integers.maximum == 2
@@ -83,7 +85,7 @@ def doubles(least: float, greatest: float, total: float) -> pb.ColumnStatistics:
     return pb.ColumnStatistics(values=2, has_null=False, doubles=typed)
 
 
-def test_a_nan_stays_visible_in_the_sum() -> None:
+def test_a_sum_of_doubles_is_nan_if_a_part_is_nan_or_the_sum_overflows() -> None:
     for parts in (
         [doubles(1, 2, 3), doubles(1, 2, math.nan)],
         [doubles(1, 2, math.inf), doubles(1, 2, -math.inf)],
@@ -94,7 +96,7 @@ def test_a_nan_stays_visible_in_the_sum() -> None:
     assert not merge_statistics([doubles(1, 2, 3), no_sum]).HasField("doubles")
 
 
-def test_decimals_compare_as_numbers() -> None:
+def test_decimal_bounds_are_compared_as_numbers() -> None:
     def decimals(least: str, greatest: str, total: str) -> pb.ColumnStatistics:
         typed = pb.DecimalStatistics(minimum=least, maximum=greatest, sum=total)
         return pb.ColumnStatistics(values=2, decimals=typed)
@@ -106,7 +108,7 @@ def test_decimals_compare_as_numbers() -> None:
     assert not merge_statistics([decimals("1", big, big)] * 2).decimals.HasField("sum")
 
 
-def test_timestamps_compare_down_to_the_nanosecond() -> None:
+def test_timestamp_bounds_are_compared_to_the_nanosecond() -> None:
     def timestamps(
         least: int, greatest: int, low: int | None, high: int | None
     ) -> pb.ColumnStatistics:
@@ -126,7 +128,7 @@ def test_timestamps_compare_down_to_the_nanosecond() -> None:
     assert not merge_statistics([old, old]).HasField("timestamps")
 
 
-def test_other_kinds_add_up() -> None:
+def test_statistics_of_booleans_binaries_dates_and_lists_are_merged() -> None:
     booleans = pb.ColumnStatistics(values=5, booleans=pb.BooleanStatistics(count=[2]))
     assert list(merge_statistics([booleans, booleans]).booleans.count) == [4]
     binaries = pb.ColumnStatistics(values=5, binaries=pb.BinaryStatistics(sum=7))
@@ -144,7 +146,7 @@ def test_other_kinds_add_up() -> None:
 
 # No sum overflows: there the encoder gives up at the first, we only where the total does not fit.
 @given(st.lists(st.lists(st.none() | st.integers(-(1 << 50), 1 << 50), max_size=5), max_size=6))
-def test_merged_stripes_say_what_the_encoder_says_of_the_file(
+def test_merged_stripe_statistics_equal_the_file_statistics_of_the_encoder(
     stripes: list[list[int | None]],
 ) -> None:
     stripes = [stripe for stripe in stripes if stripe]
@@ -180,7 +182,7 @@ def utf_16(text: str) -> bytes:
     return text.encode("utf-16-be")
 
 
-def test_short_bounds_stay_as_they_are() -> None:
+def test_short_string_bounds_are_unchanged() -> None:
     short = "b" * LONGEST_BOUND_BYTES
     found = bounded("a", short)
     assert (found.minimum, found.maximum, found.sum) == (b"a", short.encode(), 7)
@@ -190,7 +192,7 @@ CHARACTERS = st.text(st.sampled_from("a\x7f\u07ff\ud7ff\uffff\U0010fffez"), max_
 
 
 @given(CHARACTERS, st.sampled_from("a\u07ff\uffff\U0001f600"), CHARACTERS)
-def test_long_bounds_become_short_ones_that_bound_as_well(
+def test_long_string_bounds_are_shortened_and_remain_valid(
     first: str, middle: str, last: str
 ) -> None:
     long = f"{first}{middle * LONGEST_BOUND_BYTES}{last}"
@@ -207,7 +209,7 @@ def test_long_bounds_become_short_ones_that_bound_as_well(
         assert utf_16(high) >= utf_16(greatest)
 
 
-def test_without_a_short_bound_only_the_lengths_are_kept() -> None:
+def test_only_the_lengths_are_kept_if_a_string_bound_cannot_be_shortened() -> None:
     long = "\U0010ffff" * LONGEST_BOUND_BYTES
     typed = pb.StringStatistics(minimum=b"a", maximum=long.encode(), sum=7)
     statistics = pb.ColumnStatistics(values=2, strings=typed)
@@ -227,7 +229,7 @@ def test_without_a_short_bound_only_the_lengths_are_kept() -> None:
         (pb.ColumnStatistics(values=2, strings=pb.StringStatistics(sum=-1)), None),
     ],
 )
-def test_the_sum_of_lengths_is_known_or_unknown(
+def test_the_sum_of_lengths_is_unknown_if_the_statistics_do_not_determine_it(
     statistics: pb.ColumnStatistics, expected: int | None
 ) -> None:
     assert length_sum(statistics) == expected
@@ -237,7 +239,7 @@ def java_texts(**bounds: bytes) -> pb.ColumnStatistics:
     return pb.ColumnStatistics(values=2, strings=pb.StringStatistics(sum=9, **bounds))
 
 
-def test_java_s_bounds_of_long_texts_stand_where_every_reader_looks() -> None:
+def test_shortened_bounds_of_java_are_moved_to_the_usual_fields() -> None:
     column = java_texts(lower_bound=b"aa", upper_bound="zé".encode())
     assert plain_bounds(column)
     assert (column.strings.minimum, column.strings.maximum) == (b"aa", "zé".encode())
@@ -248,7 +250,7 @@ def test_java_s_bounds_of_long_texts_stand_where_every_reader_looks() -> None:
     assert (column.strings.minimum, column.strings.maximum) == (b"a", b"zz")
 
 
-def test_short_texts_keep_their_bounds() -> None:
+def test_usual_string_bounds_of_java_are_unchanged() -> None:
     column = java_texts(minimum=b"a", maximum=b"z")
     before = column.SerializeToString()
     assert not plain_bounds(column)
@@ -256,7 +258,7 @@ def test_short_texts_keep_their_bounds() -> None:
 
 
 @pytest.mark.parametrize("upper", ["a\U00010000", "a?", b"a\xff"])
-def test_what_java_counts_up_wrongly_bounds_nothing(upper: str | bytes) -> None:
+def test_upper_bounds_that_java_increments_wrongly_are_omitted(upper: str | bytes) -> None:
     column = java_texts(
         minimum=b"a", upper_bound=upper.encode() if isinstance(upper, str) else upper
     )
@@ -275,14 +277,14 @@ def test_what_java_counts_up_wrongly_bounds_nothing(upper: str | bytes) -> None:
         {"minimum": b"a", "upper_bound": "\ufffdb".encode()},
     ],
 )
-def test_bounds_in_which_java_has_replaced_bytes_are_none(bounds: dict[str, bytes]) -> None:
+def test_bounds_in_which_java_has_replaced_bytes_are_omitted(bounds: dict[str, bytes]) -> None:
     column = java_texts(**bounds)
     assert plain_bounds(column)
     assert not column.HasField("strings")
     assert column.binaries.sum == 9
 
 
-def test_days_counted_as_integers_become_dates() -> None:
+def test_integer_statistics_of_days_become_date_statistics() -> None:
     column = integers(-5, 9, 4)
     assert as_dates(column)
     assert not column.HasField("integers")

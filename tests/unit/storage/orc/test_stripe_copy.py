@@ -58,7 +58,7 @@ def rewritten(
     return str(target)
 
 
-def test_a_stripe_written_again_is_the_same(
+def test_a_copied_stripe_has_the_same_rows_and_layout(
     tail: OrcTail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(tail.stripes) > 2
@@ -70,7 +70,7 @@ def test_a_stripe_written_again_is_the_same(
     assert [(s.offset, s.index_length, s.data_length, s.rows) for s in again.stripes] == places
 
 
-def test_indexes_lie_before_the_data_whatever_order_they_are_named_in(
+def test_index_streams_are_always_written_before_data_streams(
     tail: OrcTail, tmp_path: Path
 ) -> None:
     def by_column(content: StripeContent) -> StripeContent:
@@ -85,9 +85,7 @@ def test_indexes_lie_before_the_data_whatever_order_they_are_named_in(
     assert kinds == sorted(kinds, reverse=True)
 
 
-def test_what_lies_behind_a_stream_that_is_left_out_stays_whole(
-    tail: OrcTail, tmp_path: Path
-) -> None:
+def test_the_other_columns_are_intact_if_a_stream_is_omitted(tail: OrcTail, tmp_path: Path) -> None:
     def without_b(content: StripeContent) -> StripeContent:
         streams = tuple(s for s in content.streams if s.column != 2 or s.kind == ROW_INDEX)
         return dataclasses.replace(content, streams=streams)
@@ -96,7 +94,7 @@ def test_what_lies_behind_a_stream_that_is_left_out_stays_whole(
     assert orc.read_table(path, columns=["a", "c"]).equals(ROWS.select(["a", "c"]))
 
 
-def test_a_stripe_that_its_streams_do_not_fill_is_refused(tail: OrcTail) -> None:
+def test_a_stripe_whose_streams_do_not_add_up_to_its_length_is_refused(tail: OrcTail) -> None:
     for change in (1, -1):
         stripe = tail.footer.stripes[0]
         stripe.index_length += change
@@ -110,7 +108,7 @@ def test_a_stripe_that_its_streams_do_not_fill_is_refused(tail: OrcTail) -> None
         stripe.data_length += change
 
 
-def test_a_stripe_that_names_too_few_columns_is_refused(tail: OrcTail, tmp_path: Path) -> None:
+def test_a_stripe_with_too_few_column_encodings_is_refused(tail: OrcTail, tmp_path: Path) -> None:
     def cut(content: StripeContent) -> StripeContent:
         return dataclasses.replace(content, encodings=content.encodings[:-1])
 
@@ -119,7 +117,7 @@ def test_a_stripe_that_names_too_few_columns_is_refused(tail: OrcTail, tmp_path:
         stripe_content(source, again, 0)
 
 
-def test_streams_that_nobody_knows_are_not_copied(tail: OrcTail, tmp_path: Path) -> None:
+def test_a_stripe_with_an_unknown_stream_kind_is_refused(tail: OrcTail, tmp_path: Path) -> None:
     def unknown(content: StripeContent) -> StripeContent:
         *others, last = content.streams
         return dataclasses.replace(content, streams=(*others, dataclasses.replace(last, kind=9)))
@@ -132,7 +130,7 @@ def test_streams_that_nobody_knows_are_not_copied(tail: OrcTail, tmp_path: Path)
         stripe_content(source, again, 0)
 
 
-def test_a_file_that_ends_too_early_is_never_copied(tail: OrcTail) -> None:
+def test_copying_from_a_truncated_file_raises_an_error(tail: OrcTail) -> None:
     with FS.open_input_file(tail.path) as source:
         content = stripe_content(source, tail, 0)
     cut = pa.BufferReader(b"ORC" + b"\0" * 10)
@@ -140,7 +138,7 @@ def test_a_file_that_ends_too_early_is_never_copied(tail: OrcTail) -> None:
         StripeWriter(lambda _: None, tail.compression).add(cut, tail, content)
 
 
-def test_every_entry_of_a_row_index_is_asked(tmp_path: Path) -> None:
+def test_a_change_is_applied_to_every_entry_of_a_row_index(tmp_path: Path) -> None:
     path = str(tmp_path / "t.orc")
     orc.write_table(ROWS, path, compression="zlib")
     tail = read_tail(FS, path)

@@ -144,7 +144,7 @@ def of_one(type_: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON has it
 # ---- both ways -----------------------------------------------------------------------------------
 
 
-def test_every_type_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_every_type_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = write(tmp_path, TYPES, FULL, EMPTY)
     padded = (*FULL[:11], "pad ", *FULL[12:])
     assert read(file, TYPES) == [padded, EMPTY]
@@ -156,7 +156,7 @@ def test_every_type_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert said["writer.time.zone"] == "UTC"
 
 
-def test_the_schema_is_hives(tmp_path: Path) -> None:
+def test_the_schema_equals_that_of_hive(tmp_path: Path) -> None:
     schema = schema_of("rows", columns_of({"a": "int", "s": "struct<y:struct<z:char(3)>>"}))
     char = {"type": "string", "logicalType": "char", "maxLength": 3}
     inner = {"name": "z", "type": ["null", char], "default": None}
@@ -175,7 +175,7 @@ def test_the_schema_is_hives(tmp_path: Path) -> None:
     assert write(tmp_path, {"a": "int"}).length > 0
 
 
-def test_many_rows_come_in_bounded_batches(tmp_path: Path) -> None:
+def test_many_rows_are_read_in_batches_of_limited_size(tmp_path: Path) -> None:
     rows = [(i, f"n{i}") for i in range(10_000)]
     file = write(tmp_path, {"i": "int", "s": "string"}, *rows)
     batches = list(read_rows(file, columns_of({"i": "int", "s": "string"})))
@@ -184,7 +184,9 @@ def test_many_rows_come_in_bounded_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
-def test_days_are_those_of_the_calendar_that_the_writer_names(tmp_path: Path, version: str) -> None:
+def test_dates_are_read_in_the_calendar_that_the_writer_declares(
+    tmp_path: Path, version: str
+) -> None:
     types = {"da": "date", "ts": "timestamp"}
     schema = schema_of("r", columns_of(types))
     day, time = dt.date(1500, 3, 9), dt.datetime(1500, 3, 9, 12, tzinfo=dt.UTC)
@@ -215,7 +217,7 @@ def test_days_are_those_of_the_calendar_that_the_writer_names(tmp_path: Path, ve
         ("varchar(2)", "abc", "3 characters"),
     ],
 )
-def test_values_that_avro_cannot_hold_are_refused_and_leave_no_file(
+def test_values_that_avro_cannot_store_are_refused_and_leave_no_file(
     tmp_path: Path, type_: str, value: object, what: str
 ) -> None:
     with pytest.raises(TypeMismatchError, match=what):
@@ -223,7 +225,7 @@ def test_values_that_avro_cannot_hold_are_refused_and_leave_no_file(
     assert not (tmp_path / "base_0000001" / "000000_0").exists()
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_strings_with_invalid_utf8_are_refused(tmp_path: Path) -> None:
     texts = pa.array([b"\xff"], pa.binary()).view(pa.string())
     column = Column(name="c", type="string")
     with (
@@ -257,7 +259,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         (of_one("long"), "struct<other:int>", None),
     ],
 )
-def test_a_column_is_stored_as_its_type_or_refused(
+def test_a_column_stored_with_an_unexpected_type_is_refused(
     schema: Any,  # noqa: ANN401 - as JSON has it
     wanted: str,
     why: str | None,
@@ -266,7 +268,9 @@ def test_a_column_is_stored_as_its_type_or_refused(
     assert found is None if why is None else found is not None and why in found, found
 
 
-def test_files_that_say_too_little_are_refused(tmp_path: Path) -> None:
+def test_files_with_unknown_time_zone_unfit_values_or_no_records_are_refused(
+    tmp_path: Path,
+) -> None:
     times = {"type": "long", "logicalType": "timestamp-millis"}
     record = {"c": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)}
     for said in ({}, {"writer.time.zone": "America/New_York"}):
@@ -282,7 +286,7 @@ def test_files_that_say_too_little_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 3, 40, -16, -3])
-def test_a_damaged_file_is_corrupt(tmp_path: Path, keep: int) -> None:
+def test_a_truncated_file_is_reported_as_corrupt(tmp_path: Path, keep: int) -> None:
     file = write(tmp_path, {"c": "string"}, ("a" * 500,), ("b",))
     content = Path(file.path).read_bytes()
     Path(file.path).write_bytes(content[:keep])
@@ -290,7 +294,7 @@ def test_a_damaged_file_is_corrupt(tmp_path: Path, keep: int) -> None:
         read(file, {"c": "string"})
 
 
-def test_rows_that_a_block_does_not_count_are_not_lost_without_a_word(tmp_path: Path) -> None:
+def test_a_block_with_more_rows_than_it_states_is_corrupt(tmp_path: Path) -> None:
     file = stored(tmp_path, of_one("int"), {"c": 7}, {"c": 8})
     content = bytearray(Path(file.path).read_bytes())
     count = content.index(content[-16:]) + 16  # behind the mark that ends the header
@@ -302,7 +306,7 @@ def test_rows_that_a_block_does_not_count_are_not_lost_without_a_word(tmp_path: 
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "snappy"])
-def test_files_are_read_however_they_are_compressed(tmp_path: Path, codec: str) -> None:
+def test_files_with_every_supported_compression_are_read(tmp_path: Path, codec: str) -> None:
     path = tmp_path / "000000_0"
     schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": ["null", "int"]}]}
     with path.open("wb") as out:
@@ -319,7 +323,7 @@ def test_files_are_read_however_they_are_compressed(tmp_path: Path, codec: str) 
         read(plain(path), {"c": "int"})
 
 
-def test_other_compression_is_refused_by_name(tmp_path: Path) -> None:
+def test_the_error_for_an_unsupported_compression_names_it(tmp_path: Path) -> None:
     path = tmp_path / "000000_0"
     schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": "int"}]}
     with path.open("wb") as out:
@@ -328,7 +332,7 @@ def test_other_compression_is_refused_by_name(tmp_path: Path) -> None:
         read(plain(path), {"c": "int"})
 
 
-def test_damage_anywhere_ends_in_errors_of_ours(tmp_path: Path) -> None:
+def test_damage_at_any_position_raises_only_typed_errors(tmp_path: Path) -> None:
     """fastavro believes lengths, below zero and beyond memory, and names of its own schemas."""
     file = write(tmp_path, TYPES, FULL, EMPTY)
     whole, dice, refused = Path(file.path).read_bytes(), random.Random(7), 0
@@ -354,7 +358,7 @@ def test_damage_anywhere_ends_in_errors_of_ours(tmp_path: Path) -> None:
         ("int", {"avro.schema.literal": "{}"}, "avro.schema.literal"),
     ],
 )
-def test_tables_are_refused_by_their_definition(
+def test_tables_with_unsupported_types_or_schema_properties_are_refused(
     type_: str, parameters: dict[str, str], what: str
 ) -> None:
     columns = columns_of({"c": type_})
@@ -367,7 +371,7 @@ def test_tables_are_refused_by_their_definition(
     check_avro("d.t", Storage(format=FileFormat.ORC), parameters, columns)
 
 
-def test_a_partition_whose_columns_have_other_types_is_not_written() -> None:
+def test_writing_a_partition_with_different_column_types_is_refused() -> None:
     table = TableInfo(
         ref=TableRef("d", "t"),
         location="/d/t",
@@ -386,7 +390,7 @@ def test_a_partition_whose_columns_have_other_types_is_not_written() -> None:
     check_avro_alike(orc, [partition(a="int")])
 
 
-def test_rows_as_hive_shows_them(tmp_path: Path) -> None:
+def test_rows_are_converted_to_json_as_hive_shows_them(tmp_path: Path) -> None:
     file = write(tmp_path, TYPES, FULL)
     types = [parse_type(type_) for type_ in TYPES.values()]
     (batch,) = read_rows(file, columns_of(TYPES), timestamps=TimestampForm.PAIR)

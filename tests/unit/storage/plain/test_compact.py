@@ -90,28 +90,30 @@ def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c not in OLD], ids=lambda c: f"{c.version} {c.name}"
 )
-def test_no_row_changes(case: PlainCase, tmp_path: Path) -> None:
+def test_a_compaction_keeps_every_row(case: PlainCase, tmp_path: Path) -> None:
     before, after, _ = compacted(case, tmp_path)
     assert before == after
     assert before
 
 
 @pytest.mark.parametrize("case", OLD, ids=lambda c: f"{c.version} {c.name}")
-def test_what_could_not_be_stored_again_is_not_compacted(case: PlainCase, tmp_path: Path) -> None:
+def test_files_with_values_that_cannot_be_written_again_are_not_compacted(
+    case: PlainCase, tmp_path: Path
+) -> None:
     # Parquet's nanoseconds reach no further than 1677, its microseconds are of two calendars.
     with pytest.raises((TypeMismatchError, UnsupportedFileError)):
         compacted(case, tmp_path)
     assert not list(tmp_path.rglob("000003_0"))
 
 
-def test_nanoseconds_stay_in_parquet(tmp_path: Path) -> None:
+def test_a_compaction_keeps_nanoseconds_in_parquet(tmp_path: Path) -> None:
     case = next(c for c in CASES if c.name == "types_parquet")
     *_, path = compacted(case, tmp_path)
     stored = pq.read_table(path).column("ts").cast(pa.int64()).to_pylist()
     assert {n % 1000 for n in stored} == {789, 0, 999}
 
 
-def test_far_times_stay_in_parquet(tmp_path: Path) -> None:
+def test_a_compaction_keeps_timestamps_of_the_year_9999_in_parquet(tmp_path: Path) -> None:
     far = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001 - a wall clock's
     columns = (Column(name="t", type="timestamp"),)
     source = str(tmp_path / "000000_0")
@@ -136,7 +138,7 @@ def test_far_times_stay_in_parquet(tmp_path: Path) -> None:
     assert stored.column("t").to_pylist() == [far]
 
 
-def test_neighbours_become_one_file_until_it_is_large() -> None:
+def test_adjacent_files_are_grouped_up_to_a_target_size() -> None:
     sizes = [100 << 20, 100 << 20, 100 << 20, 1, 300 << 20, 1]
     files = [
         PlainFile(store=LOCAL_STORE, path=str(at), key=str(at), length=size, format=FileFormat.ORC)

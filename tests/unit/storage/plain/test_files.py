@@ -23,24 +23,24 @@ def keys(names: str, *, with_originals: bool = False) -> list[str]:
     return [file.key for file in found]
 
 
-def test_files_come_from_the_base_and_the_deltas_behind_it() -> None:
+def test_only_files_of_the_base_and_of_later_deltas_are_read() -> None:
     names = "000000_0 base_2/000000_0 base_2/000001_0 delta_1_1_0/000000_0 delta_3_3_0/x.orc"
     assert keys(names) == ["base_2/000000_0", "base_2/000001_0", "delta_3_3_0/x.orc"]
 
 
-def test_original_files_count_only_if_the_owner_says_so() -> None:
+def test_original_files_are_read_only_if_requested() -> None:
     names = "000000_0 sub/000000_0 delta_1_1_0/000000_0"
     with pytest.raises(UnsupportedFileError, match="Hive ignores such files, Trino reads them"):
         keys(names)
     assert keys(names, with_originals=True) == ["000000_0", "sub/000000_0", "delta_1_1_0/000000_0"]
 
 
-def test_delete_events_are_an_error() -> None:
+def test_a_delete_delta_in_an_insert_only_table_raises_an_error() -> None:
     with pytest.raises(CorruptFileError, match="an insert-only table has no delete events"):
         keys("delta_1_1_0/000000_0 delete_delta_2_2_0/bucket_00000")
 
 
-def test_a_wider_delta_is_read_whole_or_not_at_all() -> None:
+def test_a_compacted_delta_that_is_only_partly_visible_is_refused() -> None:
     def read(snapshot: str) -> list[str]:
         names = listing("delta_1_3/000000_0")
         state = resolve(names, ids(snapshot), None, TransactionalKind.INSERT_ONLY)

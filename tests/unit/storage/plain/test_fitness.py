@@ -47,7 +47,7 @@ def partition(
         (table("map<int,int>", AVRO), "keys of int"),
     ],
 )
-def test_each_formats_rule_of_reading_is_asked(found: TableInfo, why: str) -> None:
+def test_tables_that_cannot_be_read_in_their_format_are_refused(found: TableInfo, why: str) -> None:
     with pytest.raises(UnsupportedTableError, match=why):
         check_files_readable(found.ref, found.storage, found.parameters, found.columns)
 
@@ -62,7 +62,7 @@ def test_each_formats_rule_of_reading_is_asked(found: TableInfo, why: str) -> No
         (table("int", TEXT), partition(TEXT, **{"field.delim": ";"}), "other delimiters"),
     ],
 )
-def test_each_formats_rule_of_writing_is_asked(
+def test_tables_and_partitions_that_cannot_be_written_in_their_format_are_refused(
     found: TableInfo, into: list[PartitionInfo], why: str
 ) -> None:
     with pytest.raises(UnsupportedTableError, match=why):

@@ -71,18 +71,18 @@ def rows_of(
     [c for c in CASES if not (c.name.startswith(("stray", "renamed_orc")) or is_undated(c))],
     ids=lambda c: f"{c.version} {c.name}",
 )
-def test_the_rows_are_those_that_hive_reads(case: PlainCase) -> None:
+def test_our_rows_equal_those_that_hive_reads(case: PlainCase) -> None:
     assert rows_of(case) == sorted(map(json.dumps, case.rows))
 
 
-def test_there_are_cases_of_both_versions_and_both_formats() -> None:
+def test_the_golden_cases_cover_both_hive_versions_and_all_formats() -> None:
     assert {(c.version, c.format) for c in CASES} == {
         *((version, f) for version in ("4.0.1", "3.1.3") for f in ("orc", "parquet", "avro")),
         ("4.0.1", "text"),  # what Hive 3.1 writes is the same
     }
 
 
-def test_old_days_of_an_unknown_calendar_are_refused() -> None:
+def test_old_dates_of_an_unknown_calendar_are_refused() -> None:
     (case,) = filter(is_undated, CASES)
     with pytest.raises(UnsupportedFileError, match="does not state their calendar"):
         rows_of(case)
@@ -93,7 +93,7 @@ def test_old_days_of_an_unknown_calendar_are_refused() -> None:
     [c for c in CASES if c.name.startswith("stray")],
     ids=lambda c: f"{c.version} {c.name}",
 )
-def test_files_outside_of_base_and_delta_are_refused_unless_the_owner_says_what_they_are(
+def test_files_outside_base_and_delta_are_refused_unless_read_as_original_files(
     case: PlainCase,
 ) -> None:
     with pytest.raises(UnsupportedFileError, match=r"hiveacid\.reads\.originals"):
@@ -106,7 +106,7 @@ def test_files_outside_of_base_and_delta_are_refused_unless_the_owner_says_what_
 @pytest.mark.parametrize(
     ("version", "matching"), [("3.1.3", Matching.NAME), ("4.0.1", Matching.POSITION)]
 )
-def test_a_renamed_column_of_orc_is_refused_since_versions_of_hive_differ(
+def test_a_renamed_orc_column_is_refused_unless_the_matching_is_given(
     version: str, matching: Matching
 ) -> None:
     case = next(c for c in CASES if (c.version, c.name) == (version, "renamed_orc"))
@@ -116,7 +116,7 @@ def test_a_renamed_column_of_orc_is_refused_since_versions_of_hive_differ(
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_write_that_is_open_or_aborted_is_not_seen(format_: str) -> None:
+def test_rows_of_open_and_aborted_writes_are_invisible(format_: str) -> None:
     case = next(c for c in CASES if (c.version, c.name) == ("4.0.1", f"overwrite_{format_}"))
     table, high, none, *_ = case.write_ids.split(":")
     assert rows_of(case, write_ids=f"{table}:{high}:{none}::2,3") == ['[1, "a"]', '[2, "b"]']

@@ -84,7 +84,9 @@ def test_the_visible_files_of_a_directory_are_loaded_in_the_order_of_their_names
     )
 
 
-def test_what_is_no_directory_of_files_is_not_loaded(tmp_path: Path) -> None:
+def test_a_missing_or_empty_directory_or_one_with_subdirectories_is_not_loaded(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(SourceNotFoundError, match="no such file or directory"):
         found(tmp_path / "missing*")
     with pytest.raises(SourceNotFoundError, match="there is no file in it"):
@@ -108,7 +110,7 @@ def test_a_tables_own_files_are_not_loaded_into_it(tmp_path: Path, below: str) -
 # ---- ORC -----------------------------------------------------------------------------------------
 
 
-def test_files_of_a_full_acid_table_are_not_loaded_as_plain_ones(tmp_path: Path) -> None:
+def test_files_of_a_full_acid_table_are_not_loaded_as_flat_files(tmp_path: Path) -> None:
     write_acid(tmp_path / "bucket_00000", [insert(1, 0, 1)])
     with pytest.raises(SourceUnreadableError, match="columns of a full-ACID table's file"):
         found(tmp_path)
@@ -134,7 +136,7 @@ def test_files_of_a_full_acid_table_are_not_loaded_as_plain_ones(tmp_path: Path)
         ({"c": pa.list_(pa.int64())}, {"c": "array<int>"}, "c is not stored"),
     ],
 )
-def test_a_file_with_other_columns_is_not_loaded(
+def test_a_file_with_different_columns_is_not_loaded(
     tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None, why: str
 ) -> None:
     write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
@@ -153,7 +155,7 @@ def test_a_file_with_other_columns_is_not_loaded(
         ),
     ],
 )
-def test_a_file_that_is_stored_as_the_tables_types_is_loaded(
+def test_a_file_with_the_types_of_the_table_is_loaded(
     tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None
 ) -> None:
     write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
@@ -171,7 +173,7 @@ def test_a_file_that_is_stored_as_the_tables_types_is_loaded(
         (TypeKind.STRING, 0, "varchar(4)", False),
     ],
 )
-def test_a_text_of_another_length_is_not_loaded(
+def test_a_char_or_varchar_column_of_a_different_length_is_not_loaded(
     kind: TypeKind, length: int, type_: str, is_loaded: bool
 ) -> None:
     found = OrcType(
@@ -190,7 +192,7 @@ def test_a_text_of_another_length_is_not_loaded(
         (None, True),
     ],
 )
-def test_old_times_count_only_if_their_writer_says_how_it_counts_them(
+def test_old_times_of_an_unknown_calendar_are_not_loaded(
     tmp_path: Path, value: object, is_loaded: bool
 ) -> None:
     kind = "date" if type(value) is dt.date else "timestamp"
@@ -204,7 +206,7 @@ def test_old_times_count_only_if_their_writer_says_how_it_counts_them(
             found(tmp_path, into)
 
 
-def test_times_of_which_a_file_says_nothing_may_be_old(tmp_path: Path) -> None:
+def test_times_without_statistics_are_treated_as_old(tmp_path: Path) -> None:
     day = pa.struct([("c", pa.date32())])
     stripe = [{"c": dt.date(2020, 1, 1)}]
     write_plain(tmp_path / "f", stripe, stripe, row=day)  # its footer holds no statistics
@@ -212,14 +214,14 @@ def test_times_of_which_a_file_says_nothing_may_be_old(tmp_path: Path) -> None:
         found(tmp_path, table({"c": "date"}))
 
 
-def test_an_old_hive_is_not_given_what_it_cannot_unpack(tmp_path: Path) -> None:
+def test_zstd_files_are_not_loaded_into_a_table_of_hive_3(tmp_path: Path) -> None:
     write_plain(tmp_path / "f", ROWS, compression="zstd")
     assert found(tmp_path) == [("f", 2)]
     with pytest.raises(SourceUnreadableError, match=r"ZSTD, which Hive 3\.1 does not know"):
         found(tmp_path, generation=V3)
 
 
-def test_a_file_of_another_format_is_not_loaded(tmp_path: Path) -> None:
+def test_a_file_of_a_different_format_is_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("1,a\n2,b\n" * 100)
     with pytest.raises(CorruptFileError, match=r"f\.csv"):
         found(tmp_path)
@@ -235,7 +237,7 @@ def test_a_file_of_another_format_is_not_loaded(tmp_path: Path) -> None:
 # ---- Parquet -------------------------------------------------------------------------------------
 
 
-def test_parquet_is_loaded_by_the_names_of_its_columns(tmp_path: Path) -> None:
+def test_parquet_columns_are_matched_by_name(tmp_path: Path) -> None:
     into = table({"id": "bigint", "name": "string", "x": "int"}, FileFormat.PARQUET)
     parquet(tmp_path / "a/f", {"name": pa.array(["a"]), "ID": pa.array([1], pa.int32())})
     assert found(tmp_path / "a", into) == [("f", 1)]
@@ -247,7 +249,7 @@ def test_parquet_is_loaded_by_the_names_of_its_columns(tmp_path: Path) -> None:
         found(tmp_path / "c", into)
 
 
-def test_parquet_that_readers_see_differently_is_not_loaded(tmp_path: Path) -> None:
+def test_parquet_that_engines_would_read_differently_is_not_loaded(tmp_path: Path) -> None:
     into = table({"at": "timestamp", "f": "double", "day": "date"}, FileFormat.PARQUET)
     at = pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001 - a wall clock
     parquet(tmp_path / "a/f", {"at": at})
@@ -268,7 +270,7 @@ def test_parquet_that_readers_see_differently_is_not_loaded(tmp_path: Path) -> N
 # ---- the copy ------------------------------------------------------------------------------------
 
 
-def test_a_copy_is_the_file_and_a_changed_file_is_not_copied(tmp_path: Path) -> None:
+def test_a_file_is_copied_exactly_and_refused_if_it_has_changed(tmp_path: Path) -> None:
     path = write_plain(tmp_path / "in/f", ROWS)
     (file,) = loadable_files(table(), str(path), V4)
     target = tmp_path / "out/delta_1_1_0/000000_0"

@@ -87,7 +87,7 @@ def test_numbers_may_be_wider_in_the_table(tmp_path: Path, stored: pa.DataType, 
         (pa.string(), "uniontype<int,string>"),
     ],
 )
-def test_a_column_stored_as_something_else_is_refused(
+def test_a_column_stored_with_an_incompatible_type_is_refused(
     tmp_path: Path, stored: pa.DataType, type_: str
 ) -> None:
     file = file_of(tmp_path, {"c": pa.nulls(2, stored)}, HIVE_4)
@@ -95,14 +95,14 @@ def test_a_column_stored_as_something_else_is_refused(
         values(file, type_)
 
 
-def test_a_column_that_is_not_there_is_null_and_two_of_a_name_are_refused(tmp_path: Path) -> None:
+def test_a_missing_column_is_null_and_a_duplicate_column_name_is_refused(tmp_path: Path) -> None:
     numbers = pa.array([1, 2])
     assert values(file_of(tmp_path, {"other": numbers}, {}), "int") == [None, None]
     with pytest.raises(UnsupportedFileError, match="several columns 'c'"):
         values(file_of(tmp_path, {"c": numbers, "C": numbers}, {}), "int")
 
 
-def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
+def test_a_column_missing_from_the_partition_definition_is_null(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"a": pa.array([1]), "b": pa.array([7])}, {})
     a, b = (Column(name=name, type="bigint") for name in "ab")
     for own, found in ((None, 7), ((a, b), 7), ((a,), None)):
@@ -110,7 +110,7 @@ def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
         assert batch.to_pylist() == [{"a": 1, "b": found}]
 
 
-def test_a_name_with_a_dot_is_one_name(tmp_path: Path) -> None:
+def test_a_column_name_with_a_dot_is_not_split(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"a.b": pa.array([1]), "a": pa.array([2])}, {})
     assert values(file, "bigint", "a.b") == [1]
 
@@ -123,7 +123,7 @@ def test_a_name_with_a_dot_is_one_name(tmp_path: Path) -> None:
         ({}, "UTC", 12),  # not written by Java
     ],
 )
-def test_an_instant_is_what_the_writers_clock_showed(
+def test_an_instant_is_read_as_local_time_in_the_time_zone_of_its_writer(
     tmp_path: Path, notes: dict[str, str], zone: str, shown: int
 ) -> None:
     file = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, notes)
@@ -131,14 +131,14 @@ def test_an_instant_is_what_the_writers_clock_showed(
     assert values(file, "timestamp") == [NEW.replace(hour=shown)]
 
 
-def test_a_zone_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_time_zone_is_refused(tmp_path: Path) -> None:
     notes = {**HIVE_4, "writer.time.zone": "Mars/Olympus_Mons"}
     file = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, notes)
     with pytest.raises(UnsupportedFileError, match="time zone 'Mars/Olympus_Mons', which is not"):
         values(file, "timestamp")
 
 
-def test_instants_by_the_rules_of_older_javas_are_read_where_they_cannot_differ(
+def test_instants_of_legacy_time_zone_rules_are_read_only_if_unambiguous(
     tmp_path: Path,
 ) -> None:
     notes = {**HIVE_4, "writer.zone.conversion.legacy": "true"}
@@ -153,7 +153,7 @@ def test_instants_by_the_rules_of_older_javas_are_read_where_they_cannot_differ(
     assert values(file_of(tmp_path, {"c": new}, usual), "timestamp") == [NEW.replace(hour=20)]
 
 
-def test_a_java_writer_that_names_no_zone_is_refused() -> None:
+def test_a_java_writer_without_a_stated_time_zone_has_an_unknown_time_zone() -> None:
     facts = ParquetFacts(
         schema=pa.schema([]),
         rows=1,
@@ -165,7 +165,9 @@ def test_a_java_writer_that_names_no_zone_is_refused() -> None:
     assert not facts.knows_zone
 
 
-def test_a_wall_clock_in_64_bits_is_one_and_an_instant_is_not(tmp_path: Path) -> None:
+def test_local_times_of_64_bits_are_read_and_instants_of_64_bits_are_refused(
+    tmp_path: Path,
+) -> None:
     how = {"use_deprecated_int96_timestamps": False}
     wall = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, {}, **how)
     assert values(wall, "timestamp") == [NEW]
@@ -175,7 +177,7 @@ def test_a_wall_clock_in_64_bits_is_one_and_an_instant_is_not(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("type_", ["timestamp", "date"])
-def test_old_values_are_in_the_calendar_that_their_writer_counts_in(
+def test_old_dates_and_timestamps_are_read_in_the_calendar_of_their_writer(
     tmp_path: Path, type_: str
 ) -> None:
     stored = pa.array([OLD], pa.timestamp("us"))
@@ -189,7 +191,7 @@ def test_old_values_are_in_the_calendar_that_their_writer_counts_in(
         values(file_of(tmp_path, {"c": column}, {}), type_)
 
 
-def test_todays_calendar_in_days_says_nothing_of_instants(tmp_path: Path) -> None:
+def test_a_proleptic_calendar_for_dates_does_not_apply_to_instants(tmp_path: Path) -> None:
     notes = {**HIVE_3, "writer.date.proleptic": "true"}
     stored = pa.array([OLD], pa.timestamp("us"))
     days = file_of(tmp_path, {"c": stored.cast(pa.date32())}, notes)
@@ -199,7 +201,7 @@ def test_todays_calendar_in_days_says_nothing_of_instants(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("days", [(-200_000, 5, 7), (5, -200_000, 7), (5, 7, -200_000)])
-def test_the_least_day_is_that_of_all_row_groups_and_columns(
+def test_the_earliest_day_is_found_over_all_row_groups_and_columns(
     tmp_path: Path, days: tuple[int, ...]
 ) -> None:
     stored = pa.array(days, pa.int32()).cast(pa.date32())
@@ -211,7 +213,7 @@ def test_the_least_day_is_that_of_all_row_groups_and_columns(
     assert read_facts(file).least_day == -200_000
 
 
-def test_lists_stay_with_their_rows_in_small_batches(tmp_path: Path) -> None:
+def test_lists_and_maps_are_read_correctly_in_small_batches(tmp_path: Path) -> None:
     lists = [[i, None] if i % 3 else None if i % 2 else [] for i in range(50)]
     maps = [[("k", i)] if i % 4 else None for i in range(50)]
     columns = {"l": pa.array(lists), "m": pa.array(maps, pa.map_(pa.string(), pa.int64()))}
@@ -222,7 +224,7 @@ def test_lists_stay_with_their_rows_in_small_batches(tmp_path: Path) -> None:
     assert [row["m"] for row in found] == maps
 
 
-def test_a_row_group_is_not_taken_in_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_group_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = {"c": pa.array(range(1_000_000))}
     file = file_of(tmp_path, numbers, {}, compression="none", use_dictionary=False)
     fs, asked = counting()
@@ -233,7 +235,7 @@ def test_a_row_group_is_not_taken_in_whole(tmp_path: Path, monkeypatch: pytest.M
     batches.close()
 
 
-def test_a_batch_has_as_many_rows_as_its_values_let_it(tmp_path: Path) -> None:
+def test_the_rows_of_a_batch_depend_on_the_size_of_their_values(tmp_path: Path) -> None:
     texts = pa.array([f"{i:04}" * 25_000 for i in range(500)])
     file = file_of(tmp_path, {"c": texts, "n": pa.array(range(500))}, {}, use_dictionary=False)
     read = [b.nbytes for b in read_rows(file, [Column(name="c", type="string")])]
@@ -246,7 +248,7 @@ def test_a_batch_has_as_many_rows_as_its_values_let_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("told", [0, 2, 4])
-def test_a_file_is_refused_whose_groups_have_other_rows_than_it_says(
+def test_a_file_whose_row_groups_do_not_add_up_to_its_row_count_is_corrupt(
     tmp_path: Path, told: int
 ) -> None:
     file = file_of(tmp_path, {"c": pa.array([1, 2, 3])}, {})
@@ -259,14 +261,14 @@ def test_a_file_is_refused_whose_groups_have_other_rows_than_it_says(
         read_facts(file)
 
 
-def test_what_is_no_parquet_is_corrupt(tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_is_corrupt(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"c": pa.array([1])}, {})
     Path(file.path).write_bytes(b"PAR1 and then nothing")
     with pytest.raises(CorruptFileError, match="Parquet"):
         values(file, "bigint")
 
 
-def test_a_damaged_page_is_no_fault_of_the_store(tmp_path: Path) -> None:
+def test_a_damaged_page_is_corrupt_and_a_missing_file_is_a_storage_error(tmp_path: Path) -> None:
     file = file_of(tmp_path, {"c": pa.array([1, 2, 3])}, {}, use_dictionary=False)
     path = Path(file.path)
     path.write_bytes(b"PAR1" + b"\xff" * 8 + path.read_bytes()[12:])

@@ -43,7 +43,7 @@ def rows(
     return [list(row.values()) for batch in found for row in batch.to_pylist()]
 
 
-def test_null_is_a_text_and_an_empty_number_is_null(tmp_path: Path) -> None:
+def test_the_null_text_and_empty_numbers_are_read_as_null(tmp_path: Path) -> None:
     assert rows(tmp_path, b"\\N,\\N\n,\n1,x\n", "int", "string") == [
         [None, None],
         [None, ""],
@@ -59,28 +59,28 @@ def test_null_is_a_text_and_an_empty_number_is_null(tmp_path: Path) -> None:
     assert rows(tmp_path, b"nil,\\N\n", "int", "string", form=form) == [[None, "\\N"]]
 
 
-def test_quotes_and_blanks_are_text(tmp_path: Path) -> None:
+def test_quotes_and_blanks_are_read_as_part_of_a_string(tmp_path: Path) -> None:
     assert rows(tmp_path, b'"a" , NULL\n', "string", "string") == [['"a" ', " NULL"]]
 
 
-def test_what_a_file_lacks_is_null_and_what_it_has_more_is_nothing(tmp_path: Path) -> None:
+def test_missing_fields_are_null_and_extra_fields_are_ignored(tmp_path: Path) -> None:
     assert rows(tmp_path, b"1,a\n2,b\n", "int", "string", "int") == [[1, "a", None], [2, "b", None]]
     assert rows(tmp_path, b"1,a\n2,b\n", "int") == [[1], [2]]
     assert rows(tmp_path, b"1,a\n2,b\n", "int", "string", only=["c1"]) == [["a"], ["b"]]
     assert rows(tmp_path, b"", "int") == []
 
 
-def test_a_boolean_is_spelt_in_any_case(tmp_path: Path) -> None:
+def test_a_boolean_is_read_in_any_case(tmp_path: Path) -> None:
     found = rows(tmp_path, b"TRUE\ntrue\nFalse\n\n", "boolean")
     assert found == [[True], [True], [False], [None]]
 
 
-def test_more_fields_than_are_read_as_texts_are_refused(tmp_path: Path) -> None:
+def test_a_line_with_too_many_fields_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileError, match="too many fields"):
         rows(tmp_path, b"1,2\n", "int", form=TextForm(delimiter=",", most_fields=1))
 
 
-def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
+def test_a_column_missing_from_the_partition_definition_is_null(tmp_path: Path) -> None:
     path = tmp_path / "000000_0"
     path.write_bytes(b"1,a,7\n")
     columns = tuple(Column(name=f"c{at}", type="string") for at in range(3))
@@ -108,7 +108,7 @@ def test_what_a_partition_does_not_know_is_null(tmp_path: Path) -> None:
         ("string", "string", b"007", "007"),
     ],
 )
-def test_a_column_that_was_of_another_type_is_read_if_nothing_depends_on_it(
+def test_a_column_with_a_changed_type_is_refused_unless_the_value_is_safely_widened(
     tmp_path: Path, before: str, now: str, text: bytes, found: object
 ) -> None:
     path = tmp_path / "000000_0"
@@ -126,12 +126,12 @@ def test_a_column_that_was_of_another_type_is_read_if_nothing_depends_on_it(
         assert batch.to_pylist() == [{"c": found}]
 
 
-def test_lines_of_different_lengths_are_refused(tmp_path: Path) -> None:
+def test_lines_with_different_numbers_of_fields_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileError, match="lines cannot be parsed as Hive parses them"):
         rows(tmp_path, b"1,a\n2\n", "int", "string")
 
 
-def test_a_text_has_the_length_of_its_type(tmp_path: Path) -> None:
+def test_varchar_values_are_truncated_and_char_values_are_padded(tmp_path: Path) -> None:
     assert rows(tmp_path, b"abcd ,ab \n", "varchar(3)", "char(4)") == [["abc", "ab  "]]
 
 
@@ -161,12 +161,12 @@ def test_a_value_that_hive_does_not_write_is_refused(
 
 
 @pytest.mark.parametrize("type_", ["binary", "array<int>", "map<int,int>", "struct<x:int>"])
-def test_some_types_are_not_read_from_text(tmp_path: Path, type_: str) -> None:
+def test_binary_and_nested_types_in_text_are_refused(tmp_path: Path, type_: str) -> None:
     with pytest.raises(UnsupportedFileError, match="not read from text"):
         rows(tmp_path, b"x\n", type_)
 
 
-def test_a_compressed_file_is_known_by_its_name(tmp_path: Path) -> None:
+def test_compression_is_detected_by_the_file_name(tmp_path: Path) -> None:
     assert rows(tmp_path, gzip.compress(b"1\n"), "int", name="000000_0.gz") == [[1]]
     with pytest.raises(UnsupportedFileError, match=r"text in \.deflate"):
         rows(tmp_path, b"x", "int", name="000000_0.deflate")
@@ -175,7 +175,9 @@ def test_a_compressed_file_is_known_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_a_line_of_empty_fields_is_no_empty_line(tmp_path: Path, end: bytes) -> None:
+def test_a_line_of_empty_fields_is_read_and_an_empty_line_is_refused(
+    tmp_path: Path, end: bytes
+) -> None:
     lines = [b"a,b", b",", b"c,d", b","]
     whole = [["a", "b"], ["", ""], ["c", "d"], ["", ""]]
     many = end.join(lines * 9000) + end
@@ -186,13 +188,13 @@ def test_a_line_of_empty_fields_is_no_empty_line(tmp_path: Path, end: bytes) -> 
             rows(tmp_path, content, "string", "string")
 
 
-def test_an_empty_line_is_found_where_pieces_of_a_file_meet(tmp_path: Path) -> None:
+def test_an_empty_line_at_the_border_of_two_buffers_is_refused(tmp_path: Path) -> None:
     for lines in (16_383, 16_384, 16_385):  # of four bytes; 64 KiB are looked at at a time
         with pytest.raises(UnsupportedFileError, match="empty lines"):
             rows(tmp_path, b"a,b\n" * lines + b"\n,\n", "string", "string")
 
 
-def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+def test_the_last_line_may_lack_a_line_end(tmp_path: Path) -> None:
     assert rows(tmp_path, b"7", "int") == [[7]]
     assert rows(tmp_path, b"h\n7", "int", form=TextForm(delimiter=",", header_lines=1)) == [[7]]
     assert rows(tmp_path, gzip.compress(b"7,a"), "int", "string", name="x.gz") == [[7, "a"]]
@@ -200,7 +202,7 @@ def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
     assert len(rows(tmp_path, many + b"c,d", "string", "string")) == 20_001
 
 
-def test_a_line_may_be_long(tmp_path: Path) -> None:
+def test_a_line_of_several_megabytes_is_read(tmp_path: Path) -> None:
     long = b"x" * (3 << 20)
     found = rows(tmp_path, b"1," + long + b"\n2,b\n", "int", "string")
     assert [[row[0], len(row[1])] for row in found] == [[1, 3 << 20], [2, 1]]
@@ -224,7 +226,7 @@ def form_of(**parameters: str) -> TextForm:
         ({"field.delim": ""}, "\x01"),
     ],
 )
-def test_a_delimiter_is_a_character_or_its_number(
+def test_a_delimiter_is_given_as_a_character_or_as_its_number(
     parameters: dict[str, str], delimiter: str
 ) -> None:
     assert form_of(**parameters).delimiter == delimiter
@@ -245,7 +247,9 @@ def test_a_delimiter_is_a_character_or_its_number(
         ("field.delim", "ä"),
     ],
 )
-def test_a_table_that_is_read_otherwise_is_refused(name: str, value: str) -> None:
+def test_unsupported_text_properties_are_refused_for_text_tables_only(
+    name: str, value: str
+) -> None:
     with pytest.raises(UnsupportedTableError):
         form_of(**{name: value})
     # Other formats do not ask.
@@ -253,14 +257,14 @@ def test_a_table_that_is_read_otherwise_is_refused(name: str, value: str) -> Non
     assert text_form("d.t", storage, {}) is DEFAULT_TEXT
 
 
-def test_a_header_is_passed_over_in_each_file(tmp_path: Path) -> None:
+def test_the_header_lines_of_each_file_are_skipped(tmp_path: Path) -> None:
     form = TextForm(delimiter=",", header_lines=2)
     assert rows(tmp_path, b"h,h\n\n1,a\n", "int", "string", form=form) == [[1, "a"]]
     for nothing in (b"h\nh\n", b"h\nh", b"h", b"\n\n"):
         assert rows(tmp_path, nothing, "int", "string", form=form) == []
 
 
-def test_a_partition_is_read_as_it_says_then_as_the_table_then_as_the_tables_serde() -> None:
+def test_the_null_text_comes_from_the_partition_then_the_table_then_the_serde() -> None:
     name, header = "serialization.null.format", "skip.header.line.count"
 
     def form(serde: dict[str, str], table: dict[str, str], own: dict[str, str] | None) -> TextForm:
@@ -281,7 +285,7 @@ def test_a_partition_is_read_as_it_says_then_as_the_table_then_as_the_tables_ser
     assert text_form("d.t", orc, {header: "1"}, Storage(format=FileFormat.TEXT)).header_lines == 1
 
 
-def test_the_header_and_null_are_what_the_table_says() -> None:
+def test_header_lines_and_null_text_are_taken_from_the_table_properties() -> None:
     storage = Storage(format=FileFormat.TEXT)
     form = text_form(
         "d.t", storage, {"skip.header.line.count": "2", "serialization.null.format": "nil"}

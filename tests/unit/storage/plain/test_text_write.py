@@ -78,7 +78,7 @@ def read(file: PlainFile, types: dict[str, str]) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-def test_lines_are_those_that_hive_writes(tmp_path: Path) -> None:
+def test_written_lines_equal_those_of_hive(tmp_path: Path) -> None:
     row = (
         *(True, -128, 1 << 62, 1.5, -2.25, Decimal("0.000000000000000001"), Decimal("-12345.60")),
         *("Grüße, 世界", "vary", "pad", dt.date(1500, 2, 28)),
@@ -113,13 +113,13 @@ def test_lines_are_those_that_hive_writes(tmp_path: Path) -> None:
         ({"i": "int", "s": "string"}, [(i, f'"{i}"') for i in range(40_000)]),
     ],
 )
-def test_empty_texts_quotes_and_blanks_come_back(
+def test_empty_strings_quotes_and_blanks_are_read_as_they_were_written(
     tmp_path: Path, types: dict[str, str], rows: list[Any]
 ) -> None:
     assert read(write(tmp_path, types, rows), types) == rows
 
 
-def test_delimiter_and_null_are_those_of_the_table(tmp_path: Path) -> None:
+def test_the_delimiter_and_null_text_of_the_table_are_written(tmp_path: Path) -> None:
     form = TextForm(delimiter=",", null_text="nil")
     types = {"a": "int", "b": "string"}
     file = write(tmp_path, types, [(1, "\\N"), (None, "x\x01y"), (2, None)], form)
@@ -127,7 +127,7 @@ def test_delimiter_and_null_are_those_of_the_table(tmp_path: Path) -> None:
     assert read(file, types) == [(1, "\\N"), (None, "x\x01y"), (2, None)]
 
 
-def test_nothing_is_an_empty_file(tmp_path: Path) -> None:
+def test_without_rows_the_written_file_is_empty(tmp_path: Path) -> None:
     assert write(tmp_path, {"a": "int"}, []).length == 0
 
 
@@ -151,7 +151,7 @@ def _bytes(value: bytes) -> pa.Array:
         ("varchar(2)", "abc", DEFAULT_TEXT, "a string of 3 characters"),
     ],
 )
-def test_what_hive_would_read_otherwise_is_refused(
+def test_values_that_hive_would_read_differently_are_refused(
     tmp_path: Path, type_: str, value: object, form: TextForm, what: str
 ) -> None:
     types = {"c": type_, "d": "int"}
@@ -160,7 +160,7 @@ def test_what_hive_would_read_otherwise_is_refused(
     assert not (tmp_path / "base_0000001" / "000000_0").exists()
 
 
-def test_bytes_that_are_no_text_and_years_without_four_digits_are_refused(tmp_path: Path) -> None:
+def test_invalid_utf8_and_years_without_four_digits_are_refused(tmp_path: Path) -> None:
     days = pa.array([3_000_000], pa.int32()).cast(pa.date32())
     for type_, values in (("string", _bytes(b"\xff")), ("date", days)):
         rows = pa.StructArray.from_arrays([values], names=["c"])
@@ -172,7 +172,7 @@ def test_bytes_that_are_no_text_and_years_without_four_digits_are_refused(tmp_pa
             out.write(rows)
 
 
-def test_a_line_that_nobody_would_read_is_refused(
+def test_a_line_above_the_length_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_write, "LONGEST_LINE_BYTES", 10)
@@ -207,14 +207,14 @@ def table(
         (table({"a": "int"}, **{"serialization.encoding": "latin1"}), "serialization.encoding"),
     ],
 )
-def test_tables_that_are_not_written_are_refused_by_their_definition(
+def test_writing_text_tables_with_unsupported_types_or_properties_is_refused(
     found: TableInfo, what: str
 ) -> None:
     with pytest.raises(UnsupportedTableError, match=what):
         check_text_writable(found)
 
 
-def test_a_partition_with_other_delimiters_is_refused() -> None:
+def test_a_partition_with_different_delimiters_is_refused() -> None:
     found = table({"a": "int"}, **{"field.delim": ","})
 
     def partition(**serde: str) -> PartitionInfo:

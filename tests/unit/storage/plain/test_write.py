@@ -105,14 +105,14 @@ def _without_padding(lines: list[str], case: WriterCase) -> list[str]:
 
 
 @pytest.mark.parametrize("case", [*CASES, *IN_PARQUET], ids=lambda c: c.name)
-def test_orc_holds_every_value_as_it_was(tmp_path: Path, case: WriterCase) -> None:
+def test_orc_values_are_read_as_they_were_written(tmp_path: Path, case: WriterCase) -> None:
     if case is MICROSECONDS:
         case = dataclasses.replace(case, values=(case.values[0][1:],))  # ORC has no 23:59:59.5
     assert read(written(tmp_path, case, FileFormat.ORC), case) == told(case)
 
 
 @pytest.mark.parametrize("case", IN_PARQUET, ids=lambda c: c.name)
-def test_parquet_holds_every_value_as_it_was(tmp_path: Path, case: WriterCase) -> None:
+def test_parquet_values_are_read_as_they_were_written(tmp_path: Path, case: WriterCase) -> None:
     assert read(written(tmp_path, case, FileFormat.PARQUET), case) == told(case)
 
 
@@ -131,7 +131,7 @@ def _inner(seed: int) -> dict[str, object] | None:
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
 @pytest.mark.parametrize("has_nulls", [True, False])
 @pytest.mark.parametrize("start", [0, 5, 4097])
-def test_slices_of_nested_values_stay_with_their_rows(
+def test_slices_of_nested_values_are_read_as_they_were_written(
     tmp_path: Path, format_: FileFormat, start: int, *, has_nulls: bool
 ) -> None:
     columns = [
@@ -157,7 +157,7 @@ def test_slices_of_nested_values_stay_with_their_rows(
     assert found.to_pylist() == rows.to_pylist()
 
 
-def test_orc_says_the_types_as_the_table_has_them(tmp_path: Path) -> None:
+def test_orc_declares_the_type_lengths_of_the_table(tmp_path: Path) -> None:
     file = written(tmp_path, TEXT, FileFormat.ORC)
     tail = read_tail(FS, file.path, file.length)
     kinds = {c.name: tail.types[tail.types[0].by_name[c.name]] for c in TEXT.columns}
@@ -168,7 +168,7 @@ def test_orc_says_the_types_as_the_table_has_them(tmp_path: Path) -> None:
     assert not tail.user_metadata
 
 
-def test_parquet_says_its_clock_and_calendar_and_stores_decimals_as_hive_does(
+def test_parquet_declares_time_zone_and_calendar_and_stores_decimals_as_hive_does(
     tmp_path: Path,
 ) -> None:
     file = written(tmp_path, MICROSECONDS, FileFormat.PARQUET)
@@ -184,7 +184,7 @@ def test_parquet_says_its_clock_and_calendar_and_stores_decimals_as_hive_does(
     assert kinds == {"FIXED_LEN_BYTE_ARRAY"}
 
 
-def test_numbers_that_may_be_none_have_no_bounds_in_parquet(tmp_path: Path) -> None:
+def test_floating_point_columns_have_no_bounds_in_parquet(tmp_path: Path) -> None:
     types = {
         "i": "int",
         "d": "double",
@@ -214,7 +214,7 @@ def test_numbers_that_may_be_none_have_no_bounds_in_parquet(tmp_path: Path) -> N
     }
 
 
-def test_a_char_is_stored_as_each_format_has_it(tmp_path: Path) -> None:
+def test_a_char_is_stored_padded_in_orc_and_trimmed_in_parquet(tmp_path: Path) -> None:
     columns = [Column(name="c", type="char(4)")]
     for format_, stored in ((FileFormat.ORC, "ab  "), (FileFormat.PARQUET, "ab")):
         path = str(tmp_path / format_.value)
@@ -225,12 +225,12 @@ def test_a_char_is_stored_as_each_format_has_it(tmp_path: Path) -> None:
         assert read_back(path).column("c").to_pylist() == [stored]
 
 
-def test_batches_share_a_row_group(tmp_path: Path) -> None:
+def test_several_batches_share_one_row_group(tmp_path: Path) -> None:
     file = written(tmp_path, NUMBERS, FileFormat.PARQUET)
     assert pq.read_metadata(file.path).num_row_groups == 1
 
 
-def test_texts_with_a_nul_have_no_bounds_in_orc(tmp_path: Path) -> None:
+def test_strings_with_a_nul_character_have_no_bounds_in_orc(tmp_path: Path) -> None:
     columns = [Column(name=name, type="string") for name in ("nul", "none")]
     path = str(tmp_path / "000000_0")
     with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
@@ -242,7 +242,7 @@ def test_texts_with_a_nul_have_no_bounds_in_orc(tmp_path: Path) -> None:
     assert [s is not None and s.strings.HasField("minimum") for s in found] == [False, True]
 
 
-def test_bytes_that_are_no_utf8_stay_beside_times_that_go_row_by_row(tmp_path: Path) -> None:
+def test_invalid_utf8_is_preserved_in_rows_with_early_fractional_timestamps(tmp_path: Path) -> None:
     columns = [Column(name="s", type="string"), Column(name="t", type="timestamp")]
     texts = pa.array([b"\xff\x00", b"ok"], pa.binary()).view(pa.string())
     times = pa.array([-500_000_123, 7], pa.timestamp("us"))  # before 1970, with a fraction
@@ -258,7 +258,7 @@ def test_bytes_that_are_no_utf8_stay_beside_times_that_go_row_by_row(tmp_path: P
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
-def test_rows_of_other_types_are_refused(tmp_path: Path, format_: FileFormat) -> None:
+def test_rows_with_a_different_type_are_refused(tmp_path: Path, format_: FileFormat) -> None:
     columns = [Column(name="i", type="int")]
     path = str(tmp_path / "000000_0")
     with (
@@ -268,19 +268,21 @@ def test_rows_of_other_types_are_refused(tmp_path: Path, format_: FileFormat) ->
         writer.write(pa.array([{"i": 1}], pa.struct([("i", pa.int64())])))
 
 
-def test_a_row_group_ends_when_it_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_group_ends_at_its_size_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("airflow_hiveacid.storage.plain.write._ROW_GROUP_BYTES", 1)
     assert pq.read_metadata(written(tmp_path, NUMBERS, FileFormat.PARQUET).path).num_row_groups == 2
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
-def test_a_file_without_rows_has_the_columns(tmp_path: Path, format_: FileFormat) -> None:
+def test_a_file_without_rows_can_be_read(tmp_path: Path, format_: FileFormat) -> None:
     case = dataclasses.replace(NESTED, values=tuple(() for _ in NESTED.values))
     assert read(written(tmp_path, case, format_), case) == []
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
-def test_a_text_that_is_too_long_is_refused_and_leaves_no_file(
+def test_a_string_that_is_too_long_is_refused_and_leaves_no_file(
     tmp_path: Path, format_: FileFormat
 ) -> None:
     columns = [Column(name="v", type="varchar(3)")]
@@ -293,7 +295,7 @@ def test_a_text_that_is_too_long_is_refused_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_versions_of_hive_would_read_differently_in_parquet_is_refused(
+def test_parquet_timestamps_that_hive_versions_read_differently_are_refused(
     tmp_path: Path,
 ) -> None:
     old = case_of(
@@ -322,7 +324,7 @@ def test_what_versions_of_hive_would_read_differently_in_parquet_is_refused(
         rows_writer(FileFormat.PARQUET, FS, str(tmp_path / "x"), local, WriterOptions())
 
 
-def test_what_parquet_would_cut_is_refused(tmp_path: Path) -> None:
+def test_nanoseconds_that_parquet_would_truncate_are_refused(tmp_path: Path) -> None:
     fine = case_of(
         "nanoseconds",
         ("t", "timestamp", (nanoseconds("2020-01-01 00:00:00.000000001"),)),
@@ -332,6 +334,6 @@ def test_what_parquet_would_cut_is_refused(tmp_path: Path) -> None:
         written(tmp_path, fine, FileFormat.PARQUET)
 
 
-def test_other_formats_are_not_written(tmp_path: Path) -> None:
+def test_writing_an_unsupported_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTableError, match="stored as other"):
         rows_writer(FileFormat.OTHER, FS, str(tmp_path / "x"), NUMBERS.columns, WriterOptions())

@@ -45,7 +45,7 @@ def feed(tmp_path: Path) -> ChangeFeed:
     return ChangeFeed(f"file:{tmp_path}/feed")
 
 
-def test_a_feed_begins_with_nothing_and_goes_on_from_its_last_range(
+def test_a_feed_starts_empty_and_continues_from_its_last_range(
     feed: ChangeFeed, tmp_path: Path
 ) -> None:
     assert feed.last() is None
@@ -71,7 +71,7 @@ def test_a_feed_begins_with_nothing_and_goes_on_from_its_last_range(
     ]
 
 
-def test_of_two_that_go_on_from_one_version_the_second_fails(
+def test_publishing_a_second_range_from_the_same_version_raises_an_error(
     feed: ChangeFeed, tmp_path: Path
 ) -> None:
     one, other = feed.new_directory(4, "a"), feed.new_directory(4, "b")
@@ -85,7 +85,7 @@ def test_of_two_that_go_on_from_one_version_the_second_fails(
     assert [path.name for path in (tmp_path / "feed").iterdir()] == ["changes_0000004"]
 
 
-def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) -> None:
+def test_an_unpublished_range_is_invisible(feed: ChangeFeed, tmp_path: Path) -> None:
     directory = feed.new_directory(0, "a")
     write(directory, "part-1.parquet")
     assert feed.last() is None
@@ -100,7 +100,7 @@ def test_what_nobody_published_is_not_there(feed: ChangeFeed, tmp_path: Path) ->
         MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off"),
     ],
 )
-def test_who_is_told_right_before_its_range_appears_that_it_is_over_leaves_nothing(
+def test_an_error_right_before_publishing_leaves_no_files(
     feed: ChangeFeed, tmp_path: Path, error: Exception
 ) -> None:
     directory = feed.new_directory(0, "a")
@@ -116,7 +116,7 @@ def test_who_is_told_right_before_its_range_appears_that_it_is_over_leaves_nothi
 
 
 @pytest.mark.parametrize("step", ["move", "write_new", "rename_directory"])
-def test_files_of_tasks_that_were_not_heard_do_not_get_in_however_late(
+def test_files_of_lost_tasks_are_never_part_of_a_range(
     feed: ChangeFeed, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = feed.new_directory(0, "a")
@@ -134,7 +134,7 @@ def test_files_of_tasks_that_were_not_heard_do_not_get_in_however_late(
     assert [path.name for path in (tmp_path / "feed").iterdir()] == ["changes_0000000"]
 
 
-def test_a_file_that_its_task_told_of_and_that_is_gone_makes_no_range(feed: ChangeFeed) -> None:
+def test_a_range_with_a_missing_file_is_not_published(feed: ChangeFeed) -> None:
     directory = feed.new_directory(0, "a")
     write(directory, "part-1.parquet")
     with pytest.raises(StorageError):
@@ -142,7 +142,7 @@ def test_a_file_that_its_task_told_of_and_that_is_gone_makes_no_range(feed: Chan
     assert feed.last() is None
 
 
-def test_what_cannot_be_swept_up_does_not_undo_a_range(
+def test_a_failed_cleanup_does_not_undo_a_published_range(
     feed: ChangeFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = feed.new_directory(0, "a")
@@ -156,7 +156,7 @@ def test_what_cannot_be_swept_up_does_not_undo_a_range(
     assert feed.last() == note(0, 1, "part-1.parquet")
 
 
-def test_old_staging_of_the_dead_goes_and_that_of_the_living_stays(
+def test_old_staged_files_are_removed_and_recent_ones_are_kept(
     feed: ChangeFeed, tmp_path: Path
 ) -> None:
     dead, living = feed.new_directory(0, "dead"), feed.new_directory(0, "living")
@@ -171,7 +171,7 @@ def test_old_staging_of_the_dead_goes_and_that_of_the_living_stays(
     assert other.exists()
 
 
-def test_a_range_that_was_removed_by_its_reader_is_not_missed(feed: ChangeFeed) -> None:
+def test_a_range_that_its_consumer_removed_is_not_required(feed: ChangeFeed) -> None:
     for since in (0, 1):
         publish(feed, feed.new_directory(since, "a"), note(since, since + 1))
     first = Path(feed.uri_of(0).removeprefix("file:"))
@@ -192,7 +192,9 @@ def test_a_job_finds_the_range_that_it_has_written(feed: ChangeFeed) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", "[1]", '{"version": 1, "table": 1}', '{"version": 2}', "{" * 5000]
 )
-def test_a_note_that_is_none_is_an_error_and_no_new_beginning(feed: ChangeFeed, text: str) -> None:
+def test_an_invalid_note_raises_an_error_instead_of_restarting_the_feed(
+    feed: ChangeFeed, text: str
+) -> None:
     uri = publish(feed, feed.new_directory(0, "a"), note(0, 1))
     Path(uri.removeprefix("file:"), "_changes.json").write_text(text)
     with pytest.raises(FeedError):

@@ -45,7 +45,7 @@ LOCAL = pafs.LocalFileSystem()
 # ---- listing -------------------------------------------------------------------------------------
 
 
-def test_a_listing_names_files_empty_and_hidden_directories(tmp_path: Path) -> None:
+def test_a_listing_contains_files_and_also_empty_and_hidden_directories(tmp_path: Path) -> None:
     (tmp_path / "base_1").mkdir()
     (tmp_path / "delta_2_2_0").mkdir()
     (tmp_path / "delta_2_2_0" / "bucket_00000").write_bytes(b"123")
@@ -65,7 +65,7 @@ def test_a_listing_names_files_empty_and_hidden_directories(tmp_path: Path) -> N
     assert found.files[2].modified_s == pytest.approx(changed, abs=1e-3)
 
 
-def test_a_listing_reads_what_compactors_say_of_their_bases(tmp_path: Path) -> None:
+def test_a_listing_contains_the_metadata_markers_of_bases(tmp_path: Path) -> None:
     write_bytes(LOCAL, f"{tmp_path}/base_1/_metadata_acid", metadata_text("compacted"))
     turned = b'{"dataFormat":"truncated","thisFileVersion":"0"}'
     write_bytes(LOCAL, f"{tmp_path}/base_2/_metadata_acid", turned)
@@ -85,13 +85,15 @@ def test_a_listing_reads_what_compactors_say_of_their_bases(tmp_path: Path) -> N
     ],
     ids=lambda text: text[:20].decode(),
 )
-def test_a_marker_that_hive_would_not_write_is_corrupt(tmp_path: Path, text: bytes) -> None:
+def test_a_metadata_marker_that_hive_would_not_write_is_corrupt(
+    tmp_path: Path, text: bytes
+) -> None:
     write_bytes(LOCAL, f"{tmp_path}/base_1/_metadata_acid", text)
     with pytest.raises(CorruptFileError, match="_metadata_acid"):
         list_table(str(tmp_path))
 
 
-def test_a_name_that_is_no_text_is_a_typed_error(tmp_path: Path) -> None:
+def test_a_file_name_with_invalid_utf8_raises_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "delta_1_1").mkdir()
     with open(os.path.join(os.fsencode(tmp_path), b"delta_1_1", b"\xff"), "wb") as file:  # noqa: PTH118, PTH123
         file.write(b"x")
@@ -99,7 +101,7 @@ def test_a_name_that_is_no_text_is_a_typed_error(tmp_path: Path) -> None:
         list_table(str(tmp_path))
 
 
-def test_a_location_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+def test_a_missing_location_and_a_location_that_is_a_file_raise_errors(tmp_path: Path) -> None:
     with pytest.raises(LocationNotFoundError, match="does not exist"):
         list_table(f"{tmp_path}/nothing")
     (tmp_path / "file").write_bytes(b"")
@@ -156,7 +158,7 @@ def _going_wrong(monkeypatch: pytest.MonkeyPatch, before: Any) -> pafs.FileSyste
 
 
 @pytest.mark.promise("R11")
-def test_a_directory_among_a_hundred_that_vanishes_makes_the_listing_start_anew(
+def test_a_listing_restarts_if_one_of_many_directories_disappears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"delta_{n:07d}_{n:07d}_0000" for n in range(100)]
@@ -176,7 +178,7 @@ def test_a_directory_among_a_hundred_that_vanishes_makes_the_listing_start_anew(
     assert [file.path for file in listing.files] == [f"{name}/bucket_00000" for name in names]
 
 
-def test_a_directory_that_vanishes_while_it_is_listed_makes_the_listing_start_anew(
+def test_a_listing_restarts_if_a_directory_disappears_while_it_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "delta_1_1_0").mkdir()
@@ -191,7 +193,7 @@ def test_a_directory_that_vanishes_while_it_is_listed_makes_the_listing_start_an
 
 
 @pytest.mark.promise("R11")
-def test_a_location_that_never_stands_still_is_an_error_not_half_a_listing(
+def test_a_listing_of_a_constantly_changing_location_raises_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "delta_1_1_0").mkdir()
@@ -206,7 +208,7 @@ def test_a_location_that_never_stands_still_is_an_error_not_half_a_listing(
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
-def test_no_permission_is_an_error_of_its_own(
+def test_a_missing_permission_raises_a_specific_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(call: str, path: str) -> None:
@@ -223,7 +225,7 @@ def test_no_permission_is_an_error_of_its_own(
 # ---- single files and directories ----------------------------------------------------------------
 
 
-def test_bytes_come_back_as_they_were_written_and_parents_are_made(tmp_path: Path) -> None:
+def test_bytes_are_read_as_written_and_parent_directories_are_created(tmp_path: Path) -> None:
     path = f"{tmp_path}/a/b.gz"
     write_bytes(LOCAL, path, b"first, longer")
     write_bytes(LOCAL, path, b"\x00second")
@@ -232,7 +234,7 @@ def test_bytes_come_back_as_they_were_written_and_parents_are_made(tmp_path: Pat
         read_bytes(LOCAL, f"{tmp_path}/nothing")
 
 
-def test_a_directory_is_published_whole(tmp_path: Path) -> None:
+def test_a_directory_is_published_by_a_rename(tmp_path: Path) -> None:
     (tmp_path / "_tmp" / "base_5").mkdir(parents=True)
     (tmp_path / "_tmp" / "base_5" / "bucket_00000").write_bytes(b"x")
     rename_directory(LOCAL, f"{tmp_path}/_tmp/base_5", f"{tmp_path}/base_5")
@@ -241,7 +243,7 @@ def test_a_directory_is_published_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [[], ["bucket_00000"]])
-def test_a_directory_that_exists_is_never_replaced(tmp_path: Path, content: list[str]) -> None:
+def test_a_rename_never_replaces_an_existing_directory(tmp_path: Path, content: list[str]) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "mine").write_bytes(b"")
     (tmp_path / "base_5").mkdir()
@@ -253,7 +255,7 @@ def test_a_directory_that_exists_is_never_replaced(tmp_path: Path, content: list
     assert (tmp_path / "new" / "mine").exists()
 
 
-def test_a_rename_that_landed_inside_the_target_is_taken_back(
+def test_a_rename_that_ended_inside_the_target_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "_tmp" / "base_5").mkdir(parents=True)
@@ -269,28 +271,28 @@ def test_a_rename_that_landed_inside_the_target_is_taken_back(
     assert list((tmp_path / "base_5").iterdir()) == []
 
 
-def test_renaming_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_renaming_a_missing_file_or_directory_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         rename_directory(LOCAL, f"{tmp_path}/none", f"{tmp_path}/base_5")
     with pytest.raises(StorageError, match="does not exist"):
         move(LOCAL, f"{tmp_path}/none", f"{tmp_path}/some/where")
 
 
-def test_deleting_twice_is_no_error(tmp_path: Path) -> None:
+def test_deleting_a_directory_twice_raises_no_error(tmp_path: Path) -> None:
     (tmp_path / "delta_1_1" / "deep").mkdir(parents=True)
     delete_directory(LOCAL, f"{tmp_path}/delta_1_1")
     delete_directory(LOCAL, f"{tmp_path}/delta_1_1")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_can_be_removed_twice(tmp_path: Path) -> None:
+def test_deleting_a_file_twice_raises_no_error(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"")
     delete_file(LOCAL, f"{tmp_path}/x")
     delete_file(LOCAL, f"{tmp_path}/x")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_does_not_say_that_a_file_is_missing_is_asked(
+def test_a_failed_deletion_is_an_error_only_if_the_file_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fs = _going_wrong(monkeypatch, lambda *_: None)
@@ -300,7 +302,7 @@ def test_a_store_that_does_not_say_that_a_file_is_missing_is_asked(
         delete_file(fs, f"{tmp_path}/there")
 
 
-def test_files_of_one_directory_are_listed_without_what_is_below(tmp_path: Path) -> None:
+def test_files_of_one_directory_are_listed_without_subdirectories(tmp_path: Path) -> None:
     write_bytes(LOCAL, f"{tmp_path}/b", b"12")
     write_bytes(LOCAL, f"{tmp_path}/a", b"1")
     write_bytes(LOCAL, f"{tmp_path}/deep/c", b"123")
@@ -311,7 +313,7 @@ def test_files_of_one_directory_are_listed_without_what_is_below(tmp_path: Path)
     assert list_files(LOCAL, f"{tmp_path}/nothing") == ()
 
 
-def test_the_size_of_a_tree_is_that_of_all_its_files_and_its_age_that_of_the_newest(
+def test_a_tree_has_the_size_of_all_its_files_and_the_age_of_the_newest(
     tmp_path: Path,
 ) -> None:
     write_bytes(LOCAL, f"{tmp_path}/t/b", b"12")
@@ -323,20 +325,20 @@ def test_the_size_of_a_tree_is_that_of_all_its_files_and_its_age_that_of_the_new
     assert tree_size(LOCAL, f"{tmp_path}/nothing") == (0, 0.0)
 
 
-def test_a_writable_location_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_check_for_write_permission_leaves_the_location_unchanged(tmp_path: Path) -> None:
     check_writable(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(LocationNotFoundError):
         check_writable(f"{tmp_path}/nothing")
 
 
-def test_a_location_that_refuses_us_is_found_out() -> None:
+def test_a_location_without_write_permission_is_reported() -> None:
     # Nobody makes a directory in the kernel's own file system, not even root.
     with pytest.raises(LocationPermissionError, match=r"no permission to write .*/sys/kernel"):
         check_writable("file:/sys/kernel")
 
 
-def test_errors_of_arrow_become_ours_and_others_pass() -> None:
+def test_arrow_errors_become_storage_errors_and_other_errors_are_unchanged() -> None:
     with pytest.raises(StorageError, match="cannot read /x: broken"), storage_errors("read", "/x"):
         raise pa.ArrowInvalid("broken")
     with pytest.raises(StorageError, match="does not exist"), file_errors("read", "/x"):
@@ -359,7 +361,7 @@ class _FailingInTheMiddle:
         raise OSError(errno.EIO, "stopped", path)
 
 
-def test_nobody_sees_half_of_a_directory_that_is_removed(tmp_path: Path) -> None:
+def test_a_partly_deleted_directory_is_hidden_from_readers(tmp_path: Path) -> None:
     directory = tmp_path / "base_1"
     directory.mkdir()
     for name in ("bucket_00000", "_metadata_acid"):
@@ -382,9 +384,7 @@ def test_nobody_sees_half_of_a_directory_that_is_removed(tmp_path: Path) -> None
         (errno.EDQUOT, False),
     ],
 )
-def test_what_may_be_otherwise_in_a_minute_may_be_tried_again(
-    number: int, is_passing: bool
-) -> None:
+def test_only_temporary_store_errors_are_retryable(number: int, is_passing: bool) -> None:
     with (
         pytest.raises(StorageError, match=r"cannot write /f.*why") as caught,
         storage_errors("write", "/f"),

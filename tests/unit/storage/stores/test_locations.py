@@ -34,7 +34,7 @@ LOCAL = pafs.LocalFileSystem()
         ("file:/w/t/p=a b#c?d", "/w/t/p=a b#c?d"),
     ],
 )
-def test_a_local_location_is_taken_as_hadoop_takes_it(location: str, path: str) -> None:
+def test_a_local_location_is_parsed_as_in_hadoop(location: str, path: str) -> None:
     fs, found = open_location(location)
     assert found == path
     assert fs.type_name == "local"
@@ -43,12 +43,12 @@ def test_a_local_location_is_taken_as_hadoop_takes_it(location: str, path: str) 
 @pytest.mark.parametrize(
     "location", ["", "w/t", "file:w/t", "file://elsewhere/w/t", "ftp://host/w", "hdfs:w"]
 )
-def test_a_location_that_no_client_can_open_is_a_configuration_error(location: str) -> None:
+def test_a_location_that_no_client_can_open_raises_a_configuration_error(location: str) -> None:
     with pytest.raises(ConfigurationError):
         open_location(location)
 
 
-def test_a_missing_hadoop_client_is_a_configuration_error(
+def test_a_missing_hadoop_client_raises_a_configuration_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object) -> None:
@@ -61,7 +61,7 @@ def test_a_missing_hadoop_client_is_a_configuration_error(
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_hdfs_is_reached_without_a_jvm_where_that_can_be(
+def test_hdfs_is_opened_without_a_jvm_if_the_native_client_is_installed(
     monkeypatch: pytest.MonkeyPatch, installed: bool
 ) -> None:
     monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: installed or None)
@@ -80,7 +80,7 @@ def test_hdfs_is_reached_without_a_jvm_where_that_can_be(
     )
 
 
-def test_libhdfs_asks_no_observer_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libhdfs_uses_no_observer_name_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "dfs.client.failover.proxy.provider.lake"
     there = "org.apache.hadoop.hdfs.server.namenode.ha."
     given = json.dumps({name: f"{there}ObserverReadProxyProvider"})
@@ -107,11 +107,13 @@ def test_libhdfs_asks_no_observer_either(monkeypatch: pytest.MonkeyPatch) -> Non
         ("gs://bucket/w/t", ("gs://bucket", "bucket/w/t")),
     ],
 )
-def test_a_store_is_a_text_that_leads_back_to_it(location: str, place: tuple[str, str]) -> None:
+def test_a_location_is_split_into_its_store_and_its_path(
+    location: str, place: tuple[str, str]
+) -> None:
     assert locate(location) == place
 
 
-def test_each_store_has_one_client_and_it_is_found_by_its_name(
+def test_the_client_of_a_store_is_found_by_the_name_of_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(locations, "_hadoop", lambda *place: place[:2])
@@ -122,7 +124,7 @@ def test_each_store_has_one_client_and_it_is_found_by_its_name(
 
 
 @pytest.mark.parametrize("scheme", ["s3", "S3A", "s3n"])
-def test_s3_keeps_its_bucket_in_the_path(scheme: str) -> None:
+def test_the_path_of_an_s3_location_contains_its_bucket(scheme: str) -> None:
     assert locate(f"{scheme}://lake/w/t/") == ("s3://lake", "lake/w/t")
     assert locate(f"{scheme}://lake/") == ("s3://lake", "lake")
 
@@ -140,7 +142,7 @@ def test_the_path_on_an_object_store_begins_with_its_container(location: str, pa
     assert open_location(location)[1] == path
 
 
-def test_a_forked_process_and_what_came_later_have_clients_of_their_own(
+def test_a_forked_process_and_changed_settings_or_tokens_get_a_new_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: True)

@@ -33,7 +33,7 @@ def names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir())
 
 
-def test_everything_lies_below_one_hidden_directory_under_its_final_name(tmp_path: Path) -> None:
+def test_staged_files_are_in_one_hidden_directory_under_their_final_names(tmp_path: Path) -> None:
     staging = Staging(location=f"file:{tmp_path}/", token="job-1")
     assert staging.root == f"file:{tmp_path}/_tmp_hiveacid_job-1"
     assert staging.path_for(BASE) == f"{staging.root}/base_0000005"
@@ -50,7 +50,9 @@ def test_everything_lies_below_one_hidden_directory_under_its_final_name(tmp_pat
         ("file:/elsewhere", "file:/elsewhere"),
     ],
 )
-def test_only_a_partition_below_its_table_is_staged_there(location: str, top: str) -> None:
+def test_only_partitions_inside_the_table_location_are_staged_in_it(
+    location: str, top: str
+) -> None:
     table = TableInfo(ref=TableRef("d", "t"), location="file:/w/t", columns=())
     staging = Staging.of(table, location, "x")
     assert staging.top == f"{top}/_tmp_hiveacid_x"
@@ -58,19 +60,19 @@ def test_only_a_partition_below_its_table_is_staged_there(location: str, top: st
     assert staging.final_path(BASE) == f"{location}/base_0000005"
 
 
-def test_a_staging_travels_to_tasks_as_a_plain_value() -> None:
+def test_a_staging_can_be_pickled() -> None:
     staging = Staging(location="file:/w/t", token="x")
     assert pickle.loads(pickle.dumps(staging)) == staging  # noqa: S301 - our own bytes
 
 
-def test_a_token_cannot_leave_the_location() -> None:
+def test_a_staging_token_that_is_not_a_plain_name_is_refused() -> None:
     for token in ("", "../x", "a/b", "a b"):
         with pytest.raises(InvalidNameError):
             Staging(location="/w", token=token)
 
 
 @pytest.mark.promise("F11")
-def test_version_and_metadata_files_are_in_place_before_the_directory_is_seen(
+def test_version_and_metadata_files_exist_before_the_directory_is_visible(
     tmp_path: Path,
 ) -> None:
     staging = Staging(location=str(tmp_path), token="x")
@@ -85,7 +87,7 @@ def test_version_and_metadata_files_are_in_place_before_the_directory_is_seen(
     assert list_table(str(tmp_path)).metadata == {"base_0000005": "compacted"}
 
 
-def test_only_the_attempt_that_counts_is_published(tmp_path: Path) -> None:
+def test_only_the_accepted_attempt_is_published(tmp_path: Path) -> None:
     staging = Staging(location=str(tmp_path), token="x")
     for attempt in ("lost", "counts"):
         path = tmp_path / staging.attempt_path(DELTA, "bucket_00000", attempt)
@@ -101,12 +103,12 @@ def test_only_the_attempt_that_counts_is_published(tmp_path: Path) -> None:
     assert (tmp_path / str(DELTA) / "bucket_00000").read_text() == "counts"
 
 
-def test_accepting_what_no_attempt_wrote_is_an_error(tmp_path: Path) -> None:
+def test_accepting_a_file_that_no_attempt_wrote_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         Staging(location=str(tmp_path), token="x").accept(DELTA, "bucket_00000", "none")
 
 
-def test_nothing_is_published_when_one_target_is_there(tmp_path: Path) -> None:
+def test_nothing_is_published_if_one_target_already_exists(tmp_path: Path) -> None:
     staging = Staging(location=str(tmp_path), token="x")
     staging.prepare(DELTA)
     staging.prepare(BASE)
@@ -117,7 +119,7 @@ def test_nothing_is_published_when_one_target_is_there(tmp_path: Path) -> None:
     assert names(tmp_path) == ["_tmp_hiveacid_x", "base_0000005"]
 
 
-def test_nothing_is_published_when_one_directory_was_never_built(tmp_path: Path) -> None:
+def test_nothing_is_published_if_one_directory_was_not_built(tmp_path: Path) -> None:
     staging = Staging(location=str(tmp_path), token="x")
     staging.prepare(DELTA)
     with pytest.raises(StorageError, match="it was not built"):
@@ -125,7 +127,7 @@ def test_nothing_is_published_when_one_directory_was_never_built(tmp_path: Path)
     assert names(tmp_path) == ["_tmp_hiveacid_x"]
 
 
-def test_discarding_removes_everything_and_may_be_repeated(tmp_path: Path) -> None:
+def test_discarding_removes_all_staged_files_and_can_be_repeated(tmp_path: Path) -> None:
     staging = Staging(location=str(tmp_path), token="x")
     staging.prepare(BASE)
     staging.discard()
@@ -134,7 +136,7 @@ def test_discarding_removes_everything_and_may_be_repeated(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("location", ["/w/t", "file:/w/t", "hdfs://nn:8020/w/t", "viewfs://c/w/t"])
-def test_a_store_that_renames_directories_is_published_to(location: str) -> None:
+def test_publishing_to_a_store_that_renames_directories_is_allowed(location: str) -> None:
     check_renames(TableRef("d", "t"), location, "a conversion")
     check_publishable(TableRef("d", "t"), location)
 
@@ -152,7 +154,7 @@ SWITCH: Final = r"set hiveacid\.untested\.stores=abfss in core-site\.xml, or spa
         ("gs://lake/w/t", "gs", "no setting allows such"),
     ],
 )
-def test_a_store_that_nobody_has_tried_is_refused_in_words_that_say_what_would_allow_it(
+def test_the_error_for_an_untested_store_says_whether_a_setting_allows_it(
     location: str, named: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, json.dumps({"hiveacid.untested.stores": named}))
@@ -162,7 +164,7 @@ def test_a_store_that_nobody_has_tried_is_refused_in_words_that_say_what_would_a
         check_publishable(TableRef("d", "t"), location)
 
 
-def test_whoever_asks_for_what_is_untested_is_told_so_each_time(
+def test_a_change_on_an_allowed_untested_store_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(VARIABLE, json.dumps({"hiveacid.untested.stores": "gs, ABFSS"}))
@@ -172,7 +174,7 @@ def test_whoever_asks_for_what_is_untested_is_told_so_each_time(
         check_renames(TableRef("d", "t"), ABFS, "a conversion")
 
 
-def test_the_switch_is_one_of_hadoops_settings(
+def test_untested_stores_can_be_allowed_in_the_hadoop_settings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     setting = "<property><name>hiveacid.untested.stores</name><value>abfss</value></property>"
@@ -184,6 +186,6 @@ def test_the_switch_is_one_of_hadoops_settings(
 
 
 @pytest.mark.parametrize("location", ["s3a://lake/w/t", "S3://lake/w/t", "gs://lake/w/t"])
-def test_what_takes_renames_is_refused_where_there_are_none(location: str) -> None:
+def test_a_conversion_on_a_store_without_renames_is_refused(location: str) -> None:
     with pytest.raises(UnsupportedTableError, match=r"d\.t.*a conversion renames .* no renames"):
         check_renames(TableRef("d", "t"), location, "a conversion")

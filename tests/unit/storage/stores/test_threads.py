@@ -22,12 +22,12 @@ class Clocks:
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 1_000, 5_001])
-def test_answers_come_in_the_order_of_what_was_asked(count: int) -> None:
+def test_results_are_returned_in_the_order_of_the_calls(count: int) -> None:
     assert each_in_threads(lambda n: n * n, range(count)) == [n * n for n in range(count)]
 
 
 @pytest.mark.parametrize(("near", "alone"), [(0, 2), (2, 66), (66, 130)])
-def test_many_are_asked_at_once_from_the_first_that_has_to_be_waited_for(
+def test_calls_run_in_parallel_once_some_calls_had_to_wait(
     monkeypatch: pytest.MonkeyPatch, near: int, alone: int
 ) -> None:
     clocks = Clocks(monkeypatch)
@@ -44,7 +44,7 @@ def test_many_are_asked_at_once_from_the_first_that_has_to_be_waited_for(
     assert each_in_threads(read, range(alone + 16)) == [True] * alone + [False] * 16
 
 
-def test_what_is_near_is_read_by_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_calls_run_in_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = Clocks(monkeypatch)
 
     def read(_: int) -> int:
@@ -54,7 +54,7 @@ def test_what_is_near_is_read_by_the_calling_thread(monkeypatch: pytest.MonkeyPa
     assert set(each_in_threads(read, range(1_000))) == {threading.get_ident()}
 
 
-def test_an_error_comes_through() -> None:
+def test_an_error_in_one_call_is_raised() -> None:
     def fail(n: int) -> int:
         if n == 700:
             raise ValueError(n)

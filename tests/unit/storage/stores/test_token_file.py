@@ -31,7 +31,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return KINDS[request.param]
 
 
-def test_the_file_has_no_name_on_a_disk_and_is_its_users_alone(place: str) -> None:
+def test_a_token_file_has_no_name_on_disk_and_only_its_user_can_open_it(place: str) -> None:
     file = TokenFile()
     file.replace(b"secret")
     assert Path(file.path).read_bytes() == b"secret"
@@ -41,7 +41,7 @@ def test_the_file_has_no_name_on_a_disk_and_is_its_users_alone(place: str) -> No
 
 
 @pytest.mark.usefixtures("place")
-def test_who_began_to_read_reads_the_old_content_and_who_comes_later_the_new() -> None:
+def test_an_open_reader_gets_the_old_content_and_a_later_reader_the_new_content() -> None:
     file = TokenFile()
     file.replace(b"a" * 100)
     path = file.path
@@ -52,7 +52,7 @@ def test_who_began_to_read_reads_the_old_content_and_who_comes_later_the_new() -
     assert Path(path).read_bytes() == b"b"
 
 
-def test_another_process_reads_it_as_long_as_this_one_lives_and_inherits_nothing(
+def test_a_different_process_can_read_a_token_file_but_does_not_inherit_it(
     place: str,
 ) -> None:
     file = TokenFile()
@@ -75,7 +75,7 @@ def test_another_process_reads_it_as_long_as_this_one_lives_and_inherits_nothing
 
 
 @pytest.mark.usefixtures("place")
-def test_scratch_is_read_back_by_its_descriptor() -> None:
+def test_a_scratch_file_is_read_by_its_descriptor_and_disappears_when_closed() -> None:
     descriptor, path = scratch()
     try:
         Path(path).write_bytes(b"secret")
@@ -86,7 +86,7 @@ def test_scratch_is_read_back_by_its_descriptor() -> None:
         Path(path).read_bytes()
 
 
-def test_a_system_without_such_files_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_unnamed_files_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.delattr(os, "O_TMPFILE")
     with pytest.raises(OSError, match="only Linux"):

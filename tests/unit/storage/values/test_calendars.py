@@ -44,19 +44,19 @@ def test_a_hybrid_day_becomes_the_proleptic_day_of_its_label(hybrid: int, label:
     assert to_proleptic_days(np.array([hybrid])).tolist() == [(label - EPOCH).days]
 
 
-def test_days_from_the_change_on_stay() -> None:
+def test_days_since_the_calendar_change_are_unchanged() -> None:
     days = np.arange(SWITCHOVER_DAY, SWITCHOVER_DAY + 400, dtype=np.int32)
     assert (to_proleptic_days(days) == days).all()
 
 
-def test_every_day_label_before_the_change_is_met_once_but_for_julian_leap_days() -> None:
+def test_each_date_before_the_calendar_change_occurs_once_except_julian_leap_days() -> None:
     days = to_proleptic_days(np.arange(-719164, SWITCHOVER_DAY))
     steps = np.diff(days)
     assert set(steps.tolist()) == {0, 1}
     assert (steps == 0).sum() == 12  # the years 100, 200, 300, 500, ... that are leap years no more
 
 
-def test_the_time_of_day_stays() -> None:
+def test_the_calendar_conversion_keeps_the_time_of_day() -> None:
     seconds = np.array([-719164 * 86400 + 1, SWITCHOVER_DAY * 86400 - 1, SWITCHOVER_DAY * 86400, 5])
     expected = [-719162 * 86400 + 1, -141438 * 86400 + 86399, SWITCHOVER_DAY * 86400, 5]
     assert to_proleptic_seconds(seconds).tolist() == expected
@@ -75,7 +75,7 @@ def test_the_time_of_day_stays() -> None:
         (3, 0, 7, False),
     ],
 )
-def test_a_file_is_in_the_calendar_that_its_writer_used(
+def test_the_calendar_of_a_file_depends_on_its_footer_and_its_writer(
     tmp_path: Path, calendar: int, writer: int, version: int, expected: bool
 ) -> None:
     path = write_acid(tmp_path / "f", [insert(1, 0, 1)])

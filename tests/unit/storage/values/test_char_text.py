@@ -17,13 +17,13 @@ def raw(array: pa.Array) -> list[bytes | None]:
     return values
 
 
-def test_padding_comes_and_goes_whatever_the_bytes() -> None:
+def test_padding_is_added_and_removed_even_with_invalid_utf8() -> None:
     assert raw(unpadded(RAW)) == [b"\xff12", None, "äöü".encode(), b"12"]
     assert raw(padded(unpadded(RAW), 4)) == [b"\xff12 ", None, "äöü ".encode(), b"12  "]
     assert raw(unpadded(padded(unpadded(RAW), 4))) == raw(unpadded(RAW))
 
 
-def test_only_blanks_are_padding() -> None:
+def test_only_blanks_are_removed_as_padding() -> None:
     assert unpadded(pa.array(["a\t ", "a\u00a0 ", " a"])).to_pylist() == ["a\t", "a\u00a0", " a"]
 
 
@@ -34,14 +34,14 @@ def test_only_blanks_are_padding() -> None:
         (5, [b"\xff12  ", None, "äöü".encode(), b"12"]),
     ],
 )
-def test_text_is_cut_between_characters_whatever_the_bytes(
+def test_strings_are_truncated_between_characters_even_with_invalid_utf8(
     length: int, expected: list[bytes | None]
 ) -> None:
     assert raw(cut(RAW, length)) == expected
     assert raw(fit_length(RAW, VarcharType(length=length))) == expected
 
 
-def test_text_is_utf8_or_not() -> None:
+def test_invalid_utf8_is_detected_and_shown_as_replacement_characters() -> None:
     assert not is_utf8(RAW)
     assert is_utf8(RAW.slice(1))
     assert texts(RAW) == ["\ufffd12  ", None, "äöü", "12"]
@@ -56,7 +56,7 @@ def test_text_is_utf8_or_not() -> None:
         (PrimitiveType("boolean"), [None, None, None, True]),
     ],
 )
-def test_text_that_is_no_utf8_is_no_number(
+def test_strings_with_invalid_utf8_are_null_as_numbers(
     wanted: PrimitiveType | DecimalType, expected: list[object]
 ) -> None:
     found = promote(RAW, wanted)

@@ -25,7 +25,7 @@ def pairs(*values: tuple[int, int] | None) -> pa.Array:
     )
 
 
-def test_dates_have_four_digits_and_a_sign_beyond() -> None:
+def test_years_have_four_digits_and_longer_years_have_a_sign() -> None:
     days = [0, None, -719162, -719163, -719163 - 366, 2932896, 2932897]
     assert date_texts(pa.array(days, pa.date32())) == [
         "1970-01-01",
@@ -38,7 +38,7 @@ def test_dates_have_four_digits_and_a_sign_beyond() -> None:
     ]
 
 
-def test_timestamps_lose_trailing_zeros_and_an_empty_fraction() -> None:
+def test_timestamps_omit_trailing_zeros_and_an_empty_fraction() -> None:
     values = pairs((0, 0), (5, 500_000_000), None, (-1, 1), (253402300799, 999_999_999), (59, 10))
     assert timestamp_texts(values) == [
         "1970-01-01 00:00:00",
@@ -51,7 +51,7 @@ def test_timestamps_lose_trailing_zeros_and_an_empty_fraction() -> None:
     assert timestamp_texts(pairs((253402300800, 0))) == ["+10000-01-01 00:00:00"]
 
 
-def test_local_timestamps_keep_one_digit_and_say_their_zone() -> None:
+def test_local_timestamps_keep_one_fraction_digit_and_name_their_time_zone() -> None:
     values = pairs((1577934245, 678_000_000), (1577934245, 0), None)
     assert local_timestamp_texts(values) == [
         "2020-01-02 03:04:05.678 UTC",
@@ -98,11 +98,11 @@ def test_decimal_columns_keep_their_nulls() -> None:
         (float("-inf"), "-Infinity"),
     ],
 )
-def test_doubles_are_spelt_as_java_spells_them(value: float, text: str) -> None:
+def test_doubles_are_formatted_as_in_java(value: float, text: str) -> None:
     assert double_text(value) == text
 
 
-def test_floats_have_the_digits_of_a_float() -> None:
+def test_floats_are_formatted_with_the_precision_of_a_float() -> None:
     values = pa.array([1.1, 3.4e38, 1e10, 16777216, None, float("nan")], pa.float32())
     assert double_texts(values) == ["1.1", "3.4E38", "1.0E10", "1.6777216E7", None, "NaN"]
     assert double_texts(pa.array([1.1, None])) == ["1.1", None]

@@ -76,14 +76,14 @@ def test_a_value_is_printed_as_hive_prints_it(type_text: str, value: object, tex
     json.loads(text)
 
 
-def test_bytes_that_are_no_text_are_shown_as_replacements() -> None:
+def test_invalid_utf8_is_shown_as_replacement_characters() -> None:
     raw = pa.array([b"a\xffb", None]).cast(pa.binary())
     array = pa.StringArray.from_buffers(2, raw.buffers()[1], raw.buffers()[2], raw.buffers()[0])
     batch = pa.RecordBatch.from_arrays([array], names=["c"])
     assert list(json_lines(batch, [parse_type("string")])) == [r'["a\ufffdb"]', "[null]"]
 
 
-def test_rows_of_a_sliced_batch_are_those_of_the_slice() -> None:
+def test_only_the_rows_of_a_sliced_batch_are_printed() -> None:
     types = [parse_type(t) for t in ("array<int>", "struct<x:int>", "map<string,int>", "date")]
     values = [
         [[0], {"x": 0}, [("k", 0)], dt.date(2020, 1, 1)],

@@ -22,7 +22,7 @@ def fitted(text: str, values: pa.Array) -> FittedRows:
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_seconds_round_down_in_every_unit(unit: str) -> None:
+def test_seconds_are_rounded_down_in_every_unit(unit: str) -> None:
     array = pa.array([-1, 0, None, 1], pa.timestamp(unit))
     seconds, nanos = seconds_and_nanos(array)
     step = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
@@ -30,7 +30,7 @@ def test_seconds_round_down_in_every_unit(unit: str) -> None:
     assert (nanos >= 0).all()
 
 
-def test_rows_that_need_nothing_come_back_as_they_are() -> None:
+def test_rows_that_need_no_change_are_not_copied() -> None:
     nodes = type_tree([Column(name="c", type="array<struct<x:char(2),t:timestamp>>")])
     rows = pa.StructArray.from_arrays(
         [
@@ -50,7 +50,7 @@ def row_type_of(text: str) -> pa.DataType:
     return row_type([Column(name="c", type=text)]).field(0).type
 
 
-def test_early_fractions_are_noticed_at_every_depth() -> None:
+def test_early_fractional_timestamps_are_detected_at_every_depth() -> None:
     for text, value in (
         ("timestamp", EARLY),
         ("array<timestamp>", [EARLY]),
@@ -62,7 +62,7 @@ def test_early_fractions_are_noticed_at_every_depth() -> None:
         assert not fitted(text, array.slice(0, 1)).needs_rows, text
 
 
-def test_the_last_second_before_1970_is_kept_up_to_its_first_millisecond() -> None:
+def test_in_the_last_second_before_1970_only_the_first_millisecond_is_accepted() -> None:
     assert fitted("timestamp", pa.array([LAST_KEPT], NANOSECONDS)).needs_rows
     for lost in (LOST, -1, LAST_KEPT + 1):
         with pytest.raises(TypeMismatchError, match="ORC cannot store"):
@@ -71,7 +71,7 @@ def test_the_last_second_before_1970_is_kept_up_to_its_first_millisecond() -> No
         fitted("timestamp", pa.array([{"seconds": -1, "nanos": 500_000_000}], PAIR_TYPE))
 
 
-def test_values_hidden_by_null_are_not_judged() -> None:
+def test_values_hidden_by_null_are_not_checked() -> None:
     lost = pa.array([LOST, 5], NANOSECONDS)
     hidden = pa.StructArray.from_arrays([lost], names=["t"], mask=pa.array([True, False]))
     assert not fitted("struct<t:timestamp>", hidden).needs_rows
@@ -83,7 +83,7 @@ def test_values_hidden_by_null_are_not_judged() -> None:
     ]
 
 
-def test_values_outside_a_slice_are_not_judged() -> None:
+def test_values_outside_a_slice_are_not_checked() -> None:
     lists = pa.array([[LOST], [5], [LOST]], pa.list_(NANOSECONDS))
     assert not fitted("array<timestamp>", lists.slice(1, 1)).needs_rows
     texts = pa.array(["a\0", "b", "c\0"])
@@ -91,7 +91,7 @@ def test_values_outside_a_slice_are_not_judged() -> None:
     assert fitted("string", texts.slice(1, 2)).nul_column_ids == {7}
 
 
-def test_no_lists_have_no_items_whatever_stands_for_their_offset() -> None:
+def test_an_empty_list_array_has_no_items_even_with_an_invalid_offset() -> None:
     columns = (Column(name="a", type="array<array<int>>"),)
     odd = pa.py_buffer((-7).to_bytes(4, "little", signed=True))
     numbers = pa.array([], pa.int32())
@@ -102,7 +102,7 @@ def test_no_lists_have_no_items_whatever_stands_for_their_offset() -> None:
     assert fitted.rows.to_pylist() == [{"a": []}, {"a": []}]
 
 
-def test_pairs_become_nanoseconds_where_all_fit() -> None:
+def test_timestamp_pairs_become_nanoseconds_if_all_values_fit() -> None:
     near = pa.array([{"seconds": -5, "nanos": 0}, None], PAIR_TYPE)
     found = fitted("timestamp", near)
     assert found.rows.field("c").type == NANOSECONDS
@@ -113,7 +113,7 @@ def test_pairs_become_nanoseconds_where_all_fit() -> None:
     assert found.needs_rows
 
 
-def test_chars_are_padded_by_characters_at_every_depth() -> None:
+def test_chars_are_padded_to_their_length_in_characters_at_every_depth() -> None:
     array = pa.array([["é", None], None, ["ab "]], pa.list_(pa.string()))
     found = fitted("array<char(3)>", array).rows.field("c")
     assert found.to_pylist() == [["é  ", None], None, ["ab "]]

@@ -51,13 +51,11 @@ from airflow_hiveacid.storage.values.partition_values import partition_text_of, 
         ("string", " x ", " x "),
     ],
 )
-def test_a_partitions_text_means_what_hive_makes_of_it(
-    kind: str, text: str, means: str | None
-) -> None:
+def test_a_partition_value_is_converted_as_in_hive(kind: str, text: str, means: str | None) -> None:
     assert partition_text_of(text, kind) == means
 
 
-def test_the_default_partition_is_null_in_every_column() -> None:
+def test_a_default_partition_value_is_null_even_in_a_boolean_column() -> None:
     columns = [Column(name="p", type="boolean"), Column(name="q", type="char(2)")]
     name = PartitionName(columns=("p", "q"), values=(None, "a"))
     assert partition_texts(columns, name) == (None, "a")

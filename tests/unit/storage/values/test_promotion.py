@@ -64,7 +64,7 @@ NAN, INF = float("nan"), float("inf")
         (pa.binary(), [b"abc"], "char(4)", ["61 6"]),
     ],
 )
-def test_values_are_read_as_the_new_type(
+def test_values_are_converted_to_the_new_type_of_the_column(
     stored: pa.DataType, values: list[Any], wanted: str, expected: list[Any]
 ) -> None:
     found = promote(pa.array(values, stored), parse_type(wanted))
@@ -90,11 +90,11 @@ def test_values_are_read_as_the_new_type(
         (PAIR_TYPE, "timestamp with local time zone"),
     ],
 )
-def test_what_cannot_be_converted_is_said_so(stored: pa.DataType, wanted: str) -> None:
+def test_an_unsupported_type_conversion_returns_none(stored: pa.DataType, wanted: str) -> None:
     assert promote(pa.array([], stored), parse_type(wanted)) is None
 
 
-def test_lengths_count_characters_and_chars_are_padded() -> None:
+def test_strings_are_truncated_by_characters_and_chars_are_padded() -> None:
     texts = pa.array(["äöü😀x", "a", "", None])
     assert fit_length(texts, VarcharType(4)).to_pylist() == ["äöü😀", "a", "", None]
     assert fit_length(texts, CharType(4)).to_pylist() == ["äöü😀", "a   ", "    ", None]

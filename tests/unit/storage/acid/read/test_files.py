@@ -80,7 +80,7 @@ def test_each_bucket_has_its_own_files_and_no_others(tmp_path: Path) -> None:
     assert keys(found[1].deletes) == ["delete_delta_4_4_0/bucket_00001"]
 
 
-def test_a_delta_promises_rows_of_its_own_write_ids_and_a_base_nothing(tmp_path: Path) -> None:
+def test_only_insert_deltas_set_a_lowest_write_id_for_their_rows(tmp_path: Path) -> None:
     write_acid(tmp_path / "base_2/bucket_00000", [insert(1, 0, 1)])
     write_acid(tmp_path / "delta_3_5/bucket_00000", [insert(4, 0, 1)])
     write_acid(tmp_path / "delete_delta_3_5/bucket_00000", [tombstone(1, 0, 4)])
@@ -90,7 +90,7 @@ def test_a_delta_promises_rows_of_its_own_write_ids_and_a_base_nothing(tmp_path:
     assert [f.least_write_id for f in RootFiles.of(found).delete_files()] == [0]
 
 
-def test_delete_events_that_a_minor_compaction_copied_around_reach_their_bucket(
+def test_a_delete_file_with_events_of_two_buckets_is_listed_for_both_buckets(
     tmp_path: Path,
 ) -> None:
     for bucket, name in ((B0, "bucket_00000"), (B1, "bucket_00001")):
@@ -102,7 +102,7 @@ def test_delete_events_that_a_minor_compaction_copied_around_reach_their_bucket(
     assert keys(found[1].deletes) == ["delete_delta_2_2_0/bucket_00000"]
 
 
-def test_a_delete_file_is_read_only_beside_files_with_rows_that_it_can_hit(tmp_path: Path) -> None:
+def test_a_delete_file_is_read_only_with_files_whose_rows_it_can_delete(tmp_path: Path) -> None:
     write_acid(tmp_path / "base_2/bucket_00000", [insert(1, 0, 1), insert(2, 0, 2)])
     for write_id in (3, 4, 5):
         write_acid(
@@ -129,14 +129,14 @@ def test_a_delete_file_is_read_only_beside_files_with_rows_that_it_can_hit(tmp_p
     }
 
 
-def test_rows_of_a_later_write_than_their_delta_are_corrupt(tmp_path: Path) -> None:
+def test_a_row_with_a_write_id_above_the_range_of_its_delta_is_corrupt(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_3_3_0/bucket_00000", [insert(4, 0, 1)])
     (file,) = buckets(tmp_path)[0].inserts
     with pytest.raises(CorruptFileError, match="above 3"):
         list(read_identity(file))
 
 
-def test_delete_events_of_who_knows_which_buckets_reach_every_bucket(tmp_path: Path) -> None:
+def test_a_delete_file_without_statistics_is_listed_for_every_bucket(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
     write_acid(tmp_path / "delta_1_1_0/bucket_00001", [insert(1, 0, 2, bucket=B1)])
     # Two stripes: without statistics of the file.
@@ -148,7 +148,7 @@ def test_delete_events_of_who_knows_which_buckets_reach_every_bucket(tmp_path: P
     }
 
 
-def test_delete_events_of_both_codecs_reach_every_bucket(tmp_path: Path) -> None:
+def test_a_delete_file_with_both_bucket_codecs_is_listed_for_every_bucket(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
     write_acid(tmp_path / "delta_1_1_0/bucket_00003", [insert(1, 0, 2, bucket=3)])
     events = [tombstone(1, 0, 2, 3), tombstone(1, 0, 2, B0)]
@@ -157,13 +157,15 @@ def test_delete_events_of_both_codecs_reach_every_bucket(tmp_path: Path) -> None
     assert [keys(found[b].deletes) for b in (0, 3)] == [["delete_delta_2_2_0/bucket_00005"]] * 2
 
 
-def test_a_plain_bucket_number_of_old_writers_is_understood(tmp_path: Path) -> None:
+def test_a_bucket_property_of_codec_version_0_is_decoded(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00003", [insert(1, 0, 1, bucket=3)])
     write_acid(tmp_path / "delete_delta_2_2_0/bucket_00003", [tombstone(1, 0, 2, 3)])
     assert keys(buckets(tmp_path)[3].deletes) == ["delete_delta_2_2_0/bucket_00003"]
 
 
-def test_footers_are_looked_at_again_however_alike_two_listings_are(tmp_path: Path) -> None:
+def test_a_footer_is_read_again_even_if_size_and_time_of_its_file_are_unchanged(
+    tmp_path: Path,
+) -> None:
     for bucket in (1, 2):
         write_acid(tmp_path / f"delta_1_1_0/bucket_0000{bucket}", [insert(1, 0, 1, bucket=bucket)])
     file = tmp_path / "delete_delta_2_2_0/bucket_00005"
@@ -177,14 +179,16 @@ def test_footers_are_looked_at_again_however_alike_two_listings_are(tmp_path: Pa
     assert found == [{1}, {2}]
 
 
-def test_plain_numbers_beyond_any_bucket_say_nothing_of_buckets(tmp_path: Path) -> None:
+def test_a_bucket_number_that_is_too_large_leaves_the_buckets_of_a_file_unknown(
+    tmp_path: Path,
+) -> None:
     events = [tombstone(1, 0, 2, 3), tombstone(1, 0, 2, 3_000_000)]
     file = write_acid(tmp_path / "delete_delta_2_2_0/bucket_00003", events)
     found = footer_facts(LOCAL, str(file), file.stat().st_size)
     assert found.buckets is None
 
 
-def test_a_base_file_of_any_name_is_read_and_its_bucket_found_in_its_rows(tmp_path: Path) -> None:
+def test_the_rows_of_a_base_file_with_an_unusual_name_identify_its_bucket(tmp_path: Path) -> None:
     write_acid(tmp_path / "base_2/odd.orc", [insert(1, 0, 1, bucket=B1)])
     assert keys(buckets(tmp_path)[1].inserts) == ["base_2/odd.orc"]
     write_acid(tmp_path / "base_3/odd.orc", [insert(1, 0, 1), insert(1, 0, 1, bucket=B1)])
@@ -202,7 +206,7 @@ def table_without_bucket_1(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_delete_events_for_a_bucket_that_is_missing_are_an_error(
+def test_delete_events_for_a_missing_bucket_raise_an_error(
     table_without_bucket_1: Path,
 ) -> None:
     with pytest.raises(DanglingDeleteError, match="bucket 1") as caught:
@@ -212,14 +216,16 @@ def test_delete_events_for_a_bucket_that_is_missing_are_an_error(
         bucket_files(state(table_without_bucket_1))
 
 
-def test_events_that_a_reader_does_not_see_are_no_reason_to_object(
+def test_delete_events_do_not_dangle_if_they_or_their_rows_are_invisible(
     table_without_bucket_1: Path,
 ) -> None:
     assert keys(buckets(table_without_bucket_1, opened="2")[0].deletes) == []
     assert 1 in buckets(table_without_bucket_1, aborted="1")
 
 
-def test_events_for_rows_of_the_same_write_are_no_reason_to_object(tmp_path: Path) -> None:
+def test_delete_events_for_rows_within_their_own_write_id_range_do_not_dangle(
+    tmp_path: Path,
+) -> None:
     write_acid(tmp_path / "delta_1_3/bucket_00000", [insert(1, 0, 1)])
     write_acid(tmp_path / "delete_delta_1_3/bucket_00001", [tombstone(2, 0, 2, B1)])
     assert list(buckets(tmp_path)) == [0, 1]
@@ -235,7 +241,7 @@ def test_events_for_rows_of_the_same_write_are_no_reason_to_object(tmp_path: Pat
         ("base_0000002", 2, False),  # a row of the overwrite itself
     ],
 )
-def test_a_second_delete_of_a_row_that_the_base_has_lost_is_borne_with_a_warning(
+def test_a_repeated_delete_is_only_a_warning_if_the_base_has_already_removed_the_row(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, base: str, row: int, *, is_borne: bool
 ) -> None:
     write_acid(tmp_path / base / "bucket_00000", [insert(2, 0, 2)])
@@ -251,7 +257,7 @@ def test_a_second_delete_of_a_row_that_the_base_has_lost_is_borne_with_a_warning
     assert "delete events without rows" in caplog.text
 
 
-def test_a_row_of_a_delta_beside_the_base_must_be_there_though_the_base_is_younger(
+def test_a_delete_of_a_missing_row_dangles_if_a_live_delta_covers_its_write_id(
     tmp_path: Path,
 ) -> None:
     write_acid(tmp_path / "base_0000002_v0000009/bucket_00000", [insert(2, 0, 2)])
@@ -265,7 +271,7 @@ def test_a_row_of_a_delta_beside_the_base_must_be_there_though_the_base_is_young
 
 
 @pytest.mark.promise("D7")
-def test_original_files_of_a_bucket_are_numbered_on_in_the_order_of_their_paths(
+def test_row_ids_continue_over_the_original_files_of_a_bucket_in_path_order(
     tmp_path: Path,
 ) -> None:
     for name in (
@@ -289,7 +295,7 @@ def test_original_files_of_a_bucket_are_numbered_on_in_the_order_of_their_paths(
     assert [numbers(f) for f in found[1].inserts] == [[(0, B1, 0), (0, B1, 1)]]
 
 
-def test_loaded_files_belong_to_the_write_and_statement_of_their_directory(tmp_path: Path) -> None:
+def test_loaded_files_take_write_id_and_statement_id_from_their_directory(tmp_path: Path) -> None:
     write_plain(tmp_path / "delta_3_3_2/000000_0", ROWS)
     write_plain(tmp_path / "delta_3_3_2/000000_0_copy_1", ROWS)
     write_plain(tmp_path / "base_2/000001_0", ROWS)
@@ -302,19 +308,19 @@ def test_loaded_files_belong_to_the_write_and_statement_of_their_directory(tmp_p
     assert {f.kind for b in found.values() for f in b.inserts} == {FileKind.ORIGINAL}
 
 
-def test_a_compacted_directory_cannot_hold_files_without_acid_columns(tmp_path: Path) -> None:
+def test_a_file_without_acid_columns_in_a_compacted_directory_is_corrupt(tmp_path: Path) -> None:
     write_plain(tmp_path / "delta_3_4/000000_0", ROWS)
     with pytest.raises(CorruptFileError, match="compactor"):
         bucket_files(state(tmp_path))
 
 
-def test_an_original_file_needs_the_name_of_one(tmp_path: Path) -> None:
+def test_an_original_file_with_an_unknown_name_is_refused(tmp_path: Path) -> None:
     write_plain(tmp_path / "part-00000.orc", ROWS)
     with pytest.raises(UnsupportedFileError, match="000000_0"):
         bucket_files(state(tmp_path))
 
 
-def test_the_location_of_a_partitioned_table_is_told_from_that_of_a_partition(
+def test_the_location_of_a_partitioned_table_is_refused(
     tmp_path: Path,
 ) -> None:
     write_acid(tmp_path / "p=x/delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
@@ -328,7 +334,7 @@ def test_acid_files_outside_base_and_delta_are_corrupt(tmp_path: Path) -> None:
         bucket_files(state(tmp_path))
 
 
-def test_a_bucket_file_without_orc_inside_is_corrupt(tmp_path: Path) -> None:
+def test_a_bucket_file_that_is_not_orc_is_corrupt(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
     (tmp_path / "delete_delta_2_2_0").mkdir()
     (tmp_path / "delete_delta_2_2_0" / "bucket_00000").write_text("no ORC file")
@@ -353,7 +359,7 @@ def lengths(path: Path, *values: int, rest: bytes = b"") -> None:
         ((5000,), b"", 5000),
     ],
 )
-def test_the_last_complete_length_of_the_side_file_counts(
+def test_the_last_complete_length_in_the_side_file_is_used(
     tmp_path: Path, values: tuple[int, ...], rest: bytes, expected: int
 ) -> None:
     (tmp_path / "delta_1_10").mkdir()
@@ -362,14 +368,14 @@ def test_the_last_complete_length_of_the_side_file_counts(
     assert [f.length for f in RootFiles.of(state(tmp_path)).delta_files()] == [expected]
 
 
-def test_a_file_of_which_nothing_is_committed_contributes_nothing(tmp_path: Path) -> None:
+def test_a_file_with_a_committed_length_of_zero_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", 0)
     assert RootFiles.of(state(tmp_path)).delta_files() == ()
 
 
-def test_without_a_side_file_all_of_a_file_counts(tmp_path: Path) -> None:
+def test_without_a_side_file_the_whole_length_of_a_file_is_used(tmp_path: Path) -> None:
     (tmp_path / "delta_1_10").mkdir()
     (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
     lengths(tmp_path / "delta_1_10" / "bucket_00001_flush_length", 1)
@@ -379,7 +385,7 @@ def test_without_a_side_file_all_of_a_file_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "rest"), [((), b""), ((), b"123"), ((-1,), b""), ((4000, -1), b"")]
 )
-def test_a_side_file_that_makes_no_sense_is_corrupt(
+def test_an_invalid_side_file_is_reported_as_corrupt(
     tmp_path: Path, values: tuple[int, ...], rest: bytes
 ) -> None:
     (tmp_path / "delta_1_10").mkdir()
@@ -389,7 +395,7 @@ def test_a_side_file_that_makes_no_sense_is_corrupt(
         RootFiles.of(state(tmp_path)).delta_files()
 
 
-def test_a_writer_may_go_on_between_the_listing_and_the_look_at_its_side_file(
+def test_a_file_may_grow_between_the_listing_and_the_read_of_its_side_file(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "delta_1_10").mkdir()
@@ -402,7 +408,9 @@ def test_a_writer_may_go_on_between_the_listing_and_the_look_at_its_side_file(
     assert [f.length for f in RootFiles.of(listed).delta_files()] == [200]
 
 
-def test_a_length_that_the_file_does_not_have_is_found_by_reading(tmp_path: Path) -> None:
+def test_a_committed_length_beyond_the_end_of_the_file_is_reported_when_it_is_read(
+    tmp_path: Path,
+) -> None:
     path = write_acid(tmp_path / "delta_1_10/bucket_00000", [insert(1, 0, 1)])
     side = tmp_path / "delta_1_10" / "bucket_00000_flush_length"
     lengths(side, path.stat().st_size + 1)
@@ -443,7 +451,7 @@ class OpenFile(io.RawIOBase):
 
 @pytest.mark.promise("F9")
 @pytest.mark.parametrize("closed_bytes", [0, 700])
-def test_what_a_writer_has_flushed_counts_whatever_size_is_listed(
+def test_flushed_rows_are_read_even_if_the_listing_shows_a_smaller_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed_bytes: int
 ) -> None:
     path = write_acid(
@@ -474,13 +482,13 @@ def test_what_a_writer_has_flushed_counts_whatever_size_is_listed(
     assert [n for f in bucket.inserts for n in numbers(f)] == [(1, B0, i) for i in range(3)]
 
 
-def test_events_of_no_bucket_at_all_are_no_surprise(tmp_path: Path) -> None:
+def test_an_empty_delete_file_for_a_bucket_without_rows_does_not_dangle(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [event(1, 0, {"id": 1, "name": "x"})])
     write_acid(tmp_path / "delete_delta_1_1_0/bucket_00007")
     assert list(buckets(tmp_path)) == [0, 7]
 
 
-def test_a_plan_of_many_partitions_reads_each_footer_once_and_no_other(
+def test_a_plan_of_many_partitions_reads_each_needed_footer_only_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = []
@@ -505,7 +513,7 @@ def test_a_plan_of_many_partitions_reads_each_footer_once_and_no_other(
     assert [len(b.deletes) for one in found for b in one] == [1, 1, 1]
 
 
-def test_files_of_one_path_on_two_stores_are_two_files(
+def test_files_with_the_same_path_on_two_stores_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for host, write_id in (("one", 3), ("two", 4)):

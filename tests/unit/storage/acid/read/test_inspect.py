@@ -22,7 +22,7 @@ def entries(root: Path, high: int = 9, **lists: str) -> dict[str, InspectedEntry
 
 
 @pytest.mark.promise("R16")
-def test_each_directory_is_told_with_its_state_and_why(tmp_path: Path) -> None:
+def test_inspect_reports_each_directory_with_its_state_and_the_reason(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
     write_acid(tmp_path / "base_2/bucket_00000", [insert(1, 0, 1), insert(2, 0, 2)])
     write_acid(tmp_path / "base_2/bucket_00001")
@@ -56,7 +56,7 @@ def test_each_directory_is_told_with_its_state_and_why(tmp_path: Path) -> None:
     assert delta.size_bytes == size
 
 
-def test_original_files_and_unknown_ones_are_told_one_by_one(tmp_path: Path) -> None:
+def test_inspect_reports_original_files_and_unknown_files_individually(tmp_path: Path) -> None:
     write_plain(tmp_path / "000000_0", [{"id": 1, "name": "x"}] * 3)
     (tmp_path / "000001_0").write_bytes(b"")
     (tmp_path / "delta_1_1_0").mkdir()
@@ -73,14 +73,14 @@ def test_original_files_and_unknown_ones_are_told_one_by_one(tmp_path: Path) -> 
     assert (covered.state, covered.rows) == ("obsolete", 3)
 
 
-def test_the_root_of_a_partitioned_table_is_not_shown_as_readable(tmp_path: Path) -> None:
+def test_inspect_reports_files_below_a_partitioned_table_as_refused(tmp_path: Path) -> None:
     write_acid(tmp_path / "p=1/base_2/bucket_00000", [insert(1, 0, 1)])
     (entry,) = entries(tmp_path).values()
     assert (entry.name, entry.state) == ("p=1/base_2/bucket_00000", "refused")
     assert "give the location of one partition" in entry.why
 
 
-def test_only_the_committed_rows_of_a_stream_are_counted(tmp_path: Path) -> None:
+def test_inspect_counts_only_the_committed_rows_of_a_streaming_file(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "delta_1_4/bucket_00000", [insert(1, 0, 1)])
     length = path.stat().st_size
     path.write_bytes(path.read_bytes() + b"open")
@@ -88,7 +88,7 @@ def test_only_the_committed_rows_of_a_stream_are_counted(tmp_path: Path) -> None
     assert entries(tmp_path)["delta_1_4"].rows == 1
 
 
-def test_a_file_that_cannot_be_read_makes_a_remark_not_an_error(tmp_path: Path) -> None:
+def test_inspect_reports_a_damaged_file_instead_of_raising_an_error(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
     (tmp_path / "delta_1_1_0" / "bucket_00001").write_bytes(b"damaged beyond any footer")
     entry = entries(tmp_path)["delta_1_1_0"]
@@ -96,7 +96,9 @@ def test_a_file_that_cannot_be_read_makes_a_remark_not_an_error(tmp_path: Path) 
     assert "bucket_00001 is damaged" in entry.why
 
 
-def test_a_snapshot_that_nothing_is_left_for_is_an_error(tmp_path: Path) -> None:
+def test_inspect_raises_an_error_for_a_snapshot_that_is_too_old_or_a_missing_location(
+    tmp_path: Path,
+) -> None:
     write_acid(tmp_path / "base_5_v3/bucket_00000", [insert(1, 0, 1)])
     with pytest.raises(NotEnoughHistoryError):
         entries(tmp_path, 4)

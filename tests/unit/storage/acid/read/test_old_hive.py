@@ -70,7 +70,7 @@ def changed(root: Path) -> AcidFile:
 
 @pytest.mark.promise("D6")
 @pytest.mark.parametrize(("changes", "is_told"), CASES)
-def test_changes_within_a_delta_are_refused_with_the_remedy(
+def test_a_delta_with_changes_from_before_hive_3_is_refused_with_the_remedy(
     tmp_path: Path, changes: str, *, is_told: bool
 ) -> None:
     write_ids = table(tmp_path, CHANGES[changes], is_told=is_told)
@@ -83,7 +83,7 @@ def test_changes_within_a_delta_are_refused_with_the_remedy(
 
 @pytest.mark.promise("D6")
 @pytest.mark.parametrize(("changes", "is_told"), CASES)
-def test_they_are_refused_while_a_frame_is_made_whatever_is_asked_of_it(
+def test_changes_from_before_hive_3_are_refused_during_planning_even_with_a_key_range(
     tmp_path: Path, changes: str, *, is_told: bool
 ) -> None:
     table(tmp_path, CHANGES[changes], is_told=is_told)
@@ -99,7 +99,9 @@ def test_they_are_refused_while_a_frame_is_made_whatever_is_asked_of_it(
 
 
 @pytest.mark.parametrize("changes", CHANGES)
-def test_inspect_says_which_delta_it_is(tmp_path: Path, changes: str) -> None:
+def test_inspect_names_the_delta_with_changes_from_before_hive_3(
+    tmp_path: Path, changes: str
+) -> None:
     first, second = inspect(str(tmp_path), table(tmp_path, CHANGES[changes]))
     assert (first.rows, first.why) == (4, "live")
     assert second.rows is None
@@ -107,7 +109,7 @@ def test_inspect_says_which_delta_it_is(tmp_path: Path, changes: str) -> None:
 
 
 @pytest.mark.promise("D6")
-def test_a_part_of_a_file_is_refused_for_what_lies_in_another(tmp_path: Path) -> None:
+def test_changes_from_before_hive_3_are_refused_even_if_no_stripe_is_read(tmp_path: Path) -> None:
     table(tmp_path, [insert(1, 0, 1, operation=1, current=2), insert(2, 0, 5)])
     with pytest.raises(UnsupportedFileError, match=REMEDY):
         list(read_events(changed(tmp_path), COLUMNS, stripes=[]))
@@ -115,7 +117,7 @@ def test_a_part_of_a_file_is_refused_for_what_lies_in_another(tmp_path: Path) ->
 
 @pytest.mark.promise("D6")
 @pytest.mark.parametrize("parts", [1, 2])
-def test_in_a_base_an_update_is_the_row_that_it_made(tmp_path: Path, parts: int) -> None:
+def test_an_update_event_in_a_base_is_read_as_the_updated_row(tmp_path: Path, parts: int) -> None:
     """Hive's compaction keeps the last event of a row as it is."""
     events = [insert(1, 0, 0), UPDATE, insert(2, 0, 5)]
     path = tmp_path / "base_0000002" / "bucket_00000"

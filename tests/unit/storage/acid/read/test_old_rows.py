@@ -82,7 +82,7 @@ def fetched(cursor: OldRows, *row_ids: int, write_id: int = 1) -> list[int]:
     return values
 
 
-def test_a_row_of_the_last_stripe_costs_that_stripe(
+def test_only_the_stripe_of_the_requested_row_is_decoded(
     file: AcidFile, decoded: list[list[int]]
 ) -> None:
     last = PIECE_ROWS * STRIPES - 1
@@ -90,7 +90,7 @@ def test_a_row_of_the_last_stripe_costs_that_stripe(
     assert decoded == [[STRIPES - 1]]
 
 
-def test_each_stripe_is_decoded_once_however_the_rows_come(
+def test_each_stripe_is_decoded_only_once_for_many_fetches(
     file: AcidFile, decoded: list[list[int]]
 ) -> None:
     cursor = OldRows({"f": file}, COLUMNS, ["v"])
@@ -100,7 +100,7 @@ def test_each_stripe_is_decoded_once_however_the_rows_come(
     assert decoded == [[0, 3], [4]]
 
 
-def test_every_row_comes_from_a_file_that_says_nothing_of_its_stripes(
+def test_rows_are_found_in_a_file_without_stripe_statistics(
     file: AcidFile, decoded: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OrcTail, "integer_range", lambda *_: None)
@@ -111,7 +111,7 @@ def test_every_row_comes_from_a_file_that_says_nothing_of_its_stripes(
     assert decoded == [[0, 1, 2, 3, 4]]
 
 
-def test_rows_without_stored_identity_are_found_by_their_place(
+def test_rows_of_an_original_file_are_found_by_their_position(
     tmp_path: Path, decoded: list[list[int]]
 ) -> None:
     row = pa.struct([("v", pa.int64())])
@@ -134,7 +134,7 @@ def test_rows_without_stored_identity_are_found_by_their_place(
 
 
 @pytest.mark.parametrize("row", [-1, PIECE_ROWS * STRIPES])
-def test_a_row_that_is_not_there_is_an_error(file: AcidFile, row: int) -> None:
+def test_a_missing_row_raises_an_error(file: AcidFile, row: int) -> None:
     with pytest.raises(CorruptFileError, match=r"the file lacks"):
         fetched(OldRows({"f": file}, COLUMNS, ["v"]), row)
     with pytest.raises(CorruptFileError, match=r"the file lacks"):

@@ -91,7 +91,7 @@ def identities(file: AcidFile, **options: Any) -> list[tuple[int, ...]]:  # noqa
 
 
 @pytest.mark.promise("F1")
-def test_events_come_out_in_the_acid_schema(tmp_path: Path) -> None:
+def test_events_are_returned_in_the_acid_schema(tmp_path: Path) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(1, 0, 7), insert(1, 1, 8, current=1)]))
     (batch,) = read_events(file, COLUMNS)
     assert batch.schema == read_schema(COLUMNS)
@@ -116,14 +116,14 @@ def test_delete_events_have_identity_and_no_row(tmp_path: Path) -> None:
     assert identities(file) == [(2, 1, B0, 0, 3), (2, 2, B0, 5, 3)]
 
 
-def test_identity_alone_is_read_without_the_row(tmp_path: Path) -> None:
+def test_the_identity_can_be_read_without_the_row(tmp_path: Path) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(1, 0, 7), insert(4, 0, 8)]))
     assert identities(file) == [(0, 1, B0, 0, 1), (0, 4, B0, 0, 4)]
     assert next(iter(read_identity(file))).schema == IDENTITY_SCHEMA
 
 
 @pytest.mark.promise("R4")
-def test_only_the_wanted_columns_are_decoded(tmp_path: Path) -> None:
+def test_only_the_requested_columns_are_decoded(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "b", [insert(1, i, i) for i in range(100)])
     _spoil(path, column_id=8)
     assert rows(acid(path), data_columns=["id"])[7] == {"id": 7}
@@ -146,20 +146,20 @@ def _spoil(path: Path, column_id: int) -> None:
     path.write_bytes(content)
 
 
-def test_an_unknown_column_is_named_with_those_that_are_there(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_column_lists_the_existing_columns(tmp_path: Path) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(1, 0, 7)]))
     with pytest.raises(UnknownColumnError, match="'nothing'; it has id, name"):
         rows(file, data_columns=["nothing"])
 
 
 @pytest.mark.promise("F12")
-def test_a_file_without_rows_gives_nothing(tmp_path: Path) -> None:
+def test_a_file_without_rows_is_read_as_empty(tmp_path: Path) -> None:
     assert rows(acid(write_acid(tmp_path / "b"))) == []
     assert identities(acid(tmp_path / "b")) == []
     assert rows(original(write_plain(tmp_path / "000000_0"))) == []
 
 
-def test_batches_are_as_small_as_asked_for_and_rows_stay_in_order(tmp_path: Path) -> None:
+def test_batches_respect_the_requested_size_and_keep_the_order_of_rows(tmp_path: Path) -> None:
     stripes = [[insert(w, i, w * 10 + i) for i in range(5)] for w in (1, 2, 3)]
     file = acid(write_acid(tmp_path / "b", *stripes))
     batches = list(read_events(file, COLUMNS, batch_rows=2))
@@ -169,7 +169,7 @@ def test_batches_are_as_small_as_asked_for_and_rows_stay_in_order(tmp_path: Path
     ]
 
 
-def test_some_stripes_can_be_read_alone(tmp_path: Path) -> None:
+def test_selected_stripes_can_be_read_without_the_others(tmp_path: Path) -> None:
     stripes = [[insert(w, i, w * 10 + i) for i in range(3)] for w in (1, 2, 3)]
     file = acid(write_acid(tmp_path / "b", *stripes))
     assert [r["id"] for r in rows(file, stripes=[2, 0])] == [10, 11, 12, 30, 31, 32]
@@ -177,14 +177,14 @@ def test_some_stripes_can_be_read_alone(tmp_path: Path) -> None:
     assert rows(file, stripes=[]) == []
 
 
-def test_a_large_file_is_read_in_place(tmp_path: Path) -> None:
+def test_a_file_above_256_kilobytes_is_read_correctly(tmp_path: Path) -> None:
     many = [insert(1, i, i) for i in range(60_000)]
     path = write_acid(tmp_path / "b", many, compression="uncompressed")
     assert path.stat().st_size > 256 * 1024
     assert [r["name"] for r in rows(acid(path))] == [f"n{i}" for i in range(60_000)]
 
 
-def test_memory_holds_a_batch_not_a_stripe(tmp_path: Path) -> None:
+def test_reading_a_large_stripe_needs_less_memory_than_a_third_of_its_size(tmp_path: Path) -> None:
     rows_in_stripe = 800_000
     numbers = pa.array(range(rows_in_stripe), pa.int64())
     row = pa.StructArray.from_arrays([numbers, numbers.cast(pa.string())], names=["id", "name"])
@@ -225,7 +225,7 @@ print(seen, pa.default_memory_pool().max_memory())
 _CONSTANT = [(0, pa.int32()), (1, pa.int64()), (B0, pa.int32()), (1, pa.int64())]
 
 
-def test_a_file_is_a_plain_value_that_travels_to_tasks(tmp_path: Path) -> None:
+def test_a_file_can_be_pickled_and_then_read(tmp_path: Path) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(1, 0, 7)]))
     assert rows(pickle.loads(pickle.dumps(file))) == [{"id": 7, "name": "n7"}]  # noqa: S301
 
@@ -234,7 +234,7 @@ def test_a_file_is_a_plain_value_that_travels_to_tasks(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("D7")
-def test_rows_without_identity_are_numbered_by_their_place(tmp_path: Path) -> None:
+def test_rows_of_an_original_file_are_numbered_by_their_position(tmp_path: Path) -> None:
     stripes = [[{"id": i, "name": "x"} for i in range(3)] for _ in range(3)]
     file = original(write_plain(tmp_path / "000001_0", *stripes), first=10)
     assert identities(file, batch_rows=2) == [(0, 0, B1, 10 + i, 0) for i in range(9)]
@@ -244,7 +244,7 @@ def test_rows_without_identity_are_numbered_by_their_place(tmp_path: Path) -> No
     assert [r["id"] for r in found[0].column("row").to_pylist()] == [0, 1, 2]
 
 
-def test_a_column_that_an_original_file_lacks_is_null_and_rows_still_count(tmp_path: Path) -> None:
+def test_a_column_missing_from_an_original_file_is_null_in_every_row(tmp_path: Path) -> None:
     file = original(write_plain(tmp_path / "000001_0", [{"id": 1, "name": "x"}] * 3), write_id=4)
     found = [b.to_pylist() for b in read_events(file, columns("new string"), batch_rows=2)]
     assert [r["row"] for b in found for r in b] == [{"new": None}] * 3
@@ -252,7 +252,7 @@ def test_a_column_that_an_original_file_lacks_is_null_and_rows_still_count(tmp_p
     assert [r["currentTransaction"] for b in found for r in b] == [4, 4, 4]
 
 
-def test_kind_and_synthetic_identity_go_together(tmp_path: Path) -> None:
+def test_an_original_file_requires_a_synthetic_identity(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="synthetic"):
         acid(tmp_path / "x", FileKind.ORIGINAL)
 
@@ -267,7 +267,9 @@ def test_columns_are_found_by_name_in_any_case_and_missing_ones_are_null(tmp_pat
     assert rows(file, wanted) == [{"new": None, "NAME": "n7", "id": 7}]
 
 
-def test_by_position_a_renamed_column_keeps_its_values(tmp_path: Path) -> None:
+def test_a_renamed_column_keeps_its_values_if_columns_are_matched_by_position(
+    tmp_path: Path,
+) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(1, 0, 7)]))
     wanted = columns("id int; title string; new int")
     assert rows(file, wanted) == [{"id": 7, "title": None, "new": None}]
@@ -289,7 +291,7 @@ def test_names_of_acid_columns_may_be_lower_case(tmp_path: Path) -> None:
     assert rows(file) == [{"id": 7, "name": "n7"}]
 
 
-def test_fields_of_nested_structs_are_found_by_name_too(tmp_path: Path) -> None:
+def test_fields_of_nested_structs_are_found_by_name(tmp_path: Path) -> None:
     inner = pa.struct([("a", pa.int32()), ("B", pa.string())])
     row = pa.struct([("s", inner), ("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))])
     value = {"a": 1, "B": "x"}
@@ -311,7 +313,7 @@ def test_fields_of_nested_structs_are_found_by_name_too(tmp_path: Path) -> None:
     ]
 
 
-def test_types_are_promoted_at_every_level(tmp_path: Path) -> None:
+def test_types_are_promoted_at_every_level_of_nesting(tmp_path: Path) -> None:
     row = pa.struct([("i", pa.int32()), ("l", pa.list_(pa.int16())), ("d", pa.decimal128(5, 2))])
     file = acid(
         write_acid(tmp_path / "b", [event(1, 0, {"i": 7, "l": [1, None], "d": 1})], row=row)
@@ -321,20 +323,20 @@ def test_types_are_promoted_at_every_level(tmp_path: Path) -> None:
     assert [str(found[0][k]) for k in "ild"] == ["7.0", "['1', None]", "1.0000"]
 
 
-def test_a_type_that_cannot_be_read_as_the_tables_is_refused(tmp_path: Path) -> None:
+def test_a_file_type_that_cannot_be_converted_to_the_table_type_is_refused(tmp_path: Path) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(1, 0, 7)]))
     for wanted in ("id array<int>", "name struct<a:int>", "id date", "name uniontype<int,string>"):
         with pytest.raises(UnsupportedFileError, match="cannot be read as"):
             rows(file, columns(wanted))
 
 
-def test_chars_come_out_padded_and_varchars_cut(tmp_path: Path) -> None:
+def test_char_values_are_padded_and_varchar_values_are_truncated(tmp_path: Path) -> None:
     row = pa.struct([("c", pa.string()), ("v", pa.string())])
     file = acid(write_acid(tmp_path / "b", [event(1, 0, {"c": "ab", "v": "äbcd "})], row=row))
     assert rows(file, columns("c char(4); v varchar(3)")) == [{"c": "ab  ", "v": "äbc"}]
 
 
-def test_every_type_comes_out_as_it_went_in(tmp_path: Path) -> None:
+def test_every_type_is_read_as_it_was_written(tmp_path: Path) -> None:
     types = {
         "boolean": (pa.bool_(), True),
         "tinyint": (pa.int8(), -128),
@@ -386,7 +388,7 @@ def pair(value: dt.datetime | None) -> dict[str, int] | None:
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 100])
-def test_timestamps_beyond_nanoseconds_are_whole_at_every_level(
+def test_timestamps_outside_the_nanosecond_range_are_exact_at_every_level(
     tmp_path: Path, batch_rows: int
 ) -> None:
     values = [NEAR, None, FAR, OLD, FAR, None, NEAR]
@@ -399,7 +401,7 @@ def test_timestamps_beyond_nanoseconds_are_whole_at_every_level(
     assert [r["ts"] for r in micros] == values
 
 
-def test_a_timestamp_that_does_not_fit_its_form_is_an_error_never_another_value(
+def test_a_timestamp_that_does_not_fit_the_requested_form_raises_an_error(
     tmp_path: Path,
 ) -> None:
     file = stamps(tmp_path / "b", NEAR, FAR)
@@ -413,14 +415,14 @@ def test_a_timestamp_that_does_not_fit_its_form_is_an_error_never_another_value(
     assert rows(odd, columns("ts timestamp"))[0]["ts"].value == 5
 
 
-def test_timestamps_beyond_nanoseconds_can_be_read_as_text(tmp_path: Path) -> None:
+def test_timestamps_outside_the_nanosecond_range_can_be_read_as_strings(tmp_path: Path) -> None:
     file = stamps(tmp_path / "b", FAR, None)
     found = rows(file, columns("ts string"))
     assert [r["ts"] for r in found] == ["9999-12-31 23:59:59.999999", None]
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "zstd", "snappy", "lz4"])
-def test_seconds_and_nanoseconds_come_apart_under_every_compression(
+def test_timestamps_outside_the_nanosecond_range_are_exact_with_every_compression(
     tmp_path: Path, compression: str
 ) -> None:
     row = pa.struct([("ts", pa.timestamp("us"))])
@@ -447,7 +449,7 @@ def test_seconds_and_nanoseconds_come_apart_under_every_compression(
         (FileKind.DELETE, [(2, 1, B0, 0, None, None)], "NULL"),
     ],
 )
-def test_events_that_no_reader_could_rely_on_are_corrupt(
+def test_events_with_wrong_order_missing_values_or_wrong_operation_are_corrupt(
     tmp_path: Path, kind: FileKind, events: list[Event], what: str
 ) -> None:
     file = acid(write_acid(tmp_path / "b", events), kind)
@@ -455,13 +457,13 @@ def test_events_that_no_reader_could_rely_on_are_corrupt(
         identities(file)
 
 
-def test_disorder_from_one_batch_to_the_next_is_seen(tmp_path: Path) -> None:
+def test_events_in_wrong_order_across_two_batches_are_corrupt(tmp_path: Path) -> None:
     file = acid(write_acid(tmp_path / "b", [insert(2, 0, 1)], [insert(1, 0, 1)]))
     with pytest.raises(CorruptFileError, match="order"):
         rows(file)
 
 
-def test_a_row_older_than_its_directory_is_corrupt(tmp_path: Path) -> None:
+def test_a_row_with_a_write_id_below_that_of_its_directory_is_corrupt(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "b", [insert(3, 0, 1)])
     assert len(rows(acid(path, least_write_id=WriteId(3)))) == 1
     with pytest.raises(CorruptFileError, match="older"):
@@ -476,7 +478,7 @@ def test_a_row_older_than_its_directory_is_corrupt(tmp_path: Path) -> None:
         [(1, 5), (3, 1), (1, 4), (2, 2), (3, 0)],  # only from one batch of two to the next
     ],
 )
-def test_delete_events_out_of_order_are_put_in_order(
+def test_unordered_delete_events_are_sorted(
     tmp_path: Path, order: list[tuple[int, int]], batch_rows: int
 ) -> None:
     events = [tombstone(w, r, 9) for w, r in order]
@@ -488,7 +490,7 @@ def test_delete_events_out_of_order_are_put_in_order(
     assert all(r["row"] is None for r in found)
 
 
-def test_too_many_delete_events_out_of_order_are_refused(
+def test_too_many_unordered_delete_events_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "_MOST_UNORDERED", 1)
@@ -508,7 +510,7 @@ def test_a_file_of_the_wrong_kind_is_corrupt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["not orc", "cut", "stripes"])
-def test_a_damaged_file_is_corrupt(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_reported_as_corrupt(tmp_path: Path, damage: str) -> None:
     path = write_acid(tmp_path / "b", [insert(1, i, i) for i in range(1000)])
     content = path.read_bytes()
     broken = {
@@ -521,12 +523,12 @@ def test_a_damaged_file_is_corrupt(tmp_path: Path, damage: str) -> None:
         rows(acid(path))
 
 
-def test_a_file_that_is_gone_is_an_error_never_an_empty_bucket(tmp_path: Path) -> None:
+def test_a_missing_file_raises_an_error_instead_of_returning_no_rows(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         rows(acid(tmp_path / "nothing"))
 
 
-def test_a_file_ends_where_its_writer_has_committed(tmp_path: Path) -> None:
+def test_a_file_is_read_only_up_to_its_committed_length(tmp_path: Path) -> None:
     first = write_acid(tmp_path / "b", [insert(1, 0, 1)]).read_bytes()
     longer = first + b"half a stripe that nobody committed"
     (tmp_path / "b").write_bytes(longer)
@@ -535,7 +537,7 @@ def test_a_file_ends_where_its_writer_has_committed(tmp_path: Path) -> None:
         rows(acid(tmp_path / "b"))
 
 
-def test_a_union_is_a_struct_of_tag_and_values(tmp_path: Path) -> None:
+def test_a_union_is_read_as_a_struct_of_tag_and_values(tmp_path: Path) -> None:
     union = pa.UnionArray.from_sparse(
         pa.array([0, 1, 1], pa.int8()), [pa.array([5, None, None]), pa.array([None, "x", None])]
     )

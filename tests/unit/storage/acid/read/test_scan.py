@@ -64,11 +64,11 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("R1")
-def test_base_and_deltas_less_delete_deltas_are_the_table(table: Path) -> None:
+def test_a_scan_returns_inserted_rows_except_deleted_ones(table: Path) -> None:
     assert found(table) == [10, 21, 99]
 
 
-def test_rows_come_sorted_by_identity_across_buckets(table: Path) -> None:
+def test_rows_of_all_buckets_are_sorted_by_identity(table: Path) -> None:
     identified = rows(table, with_identity=True)
     assert [tuple(r["row__id"].values()) for r in identified] == [
         (1, B0, 0),
@@ -79,7 +79,7 @@ def test_rows_come_sorted_by_identity_across_buckets(table: Path) -> None:
 
 
 @pytest.mark.promise("T4")
-def test_older_snapshots_see_what_was_there_then(table: Path) -> None:
+def test_a_scan_returns_the_rows_of_its_snapshot(table: Path) -> None:
     assert found(table, 2) == [10, 11, 21, 99]
     assert found(table, 1) == [10, 11, 20, 21]
     assert found(table, 0) == []
@@ -88,37 +88,37 @@ def test_older_snapshots_see_what_was_there_then(table: Path) -> None:
 
 
 @pytest.mark.promise("R9")
-def test_rows_are_counted_after_the_deletes_without_reading_a_column(table: Path) -> None:
+def test_rows_can_be_counted_after_deletes_without_reading_a_column(table: Path) -> None:
     batches = list(scan(str(table), COLUMNS, ids(9), data_columns=[]))
     assert sum(batch.num_rows for batch in batches) == 3
     assert {batch.num_columns for batch in batches} == {0}
 
 
-def test_columns_come_in_the_order_they_are_asked_for(table: Path) -> None:
+def test_columns_are_returned_in_the_requested_order(table: Path) -> None:
     (first, *_) = rows(table, data_columns=["name", "id"])
     assert list(first.items()) == [("name", "n10"), ("id", 10)]
     with pytest.raises(UnknownColumnError):
         rows(table, data_columns=["nothing"])
 
 
-def test_the_schema_is_known_before_the_first_row(table: Path) -> None:
+def test_every_batch_has_the_predicted_schema(table: Path) -> None:
     batches = list(scan(str(table), COLUMNS, ids(9), with_identity=True))
     assert {batch.schema for batch in batches} == {scan_schema(COLUMNS, with_identity=True)}
     assert scan_schema(COLUMNS).types == [pa.int32(), pa.string()]
 
 
 @pytest.mark.promise("R14")
-def test_one_bucket_can_be_read_alone(table: Path) -> None:
+def test_one_bucket_can_be_read_without_the_others(table: Path) -> None:
     assert found(table, buckets=[BucketId(1)]) == [21, 99]
     assert found(table, buckets=[BucketId(7)]) == []
 
 
-def test_a_delete_event_works_wherever_it_is_written(table: Path) -> None:
+def test_a_delete_event_in_the_file_of_a_different_bucket_is_applied(table: Path) -> None:
     write_acid(table / "delete_delta_4_4_0/bucket_00000", [tombstone(1, 1, 4, B1)])
     assert found(table) == [10, 99]
 
 
-def test_delete_events_also_reach_original_files(tmp_path: Path) -> None:
+def test_delete_events_remove_rows_of_original_files(tmp_path: Path) -> None:
     write_plain(tmp_path / "000000_0", [{"id": i, "name": "x"} for i in range(3)])
     write_plain(tmp_path / "000000_0_copy_1", [{"id": 3, "name": "x"}])
     write_acid(
@@ -127,7 +127,7 @@ def test_delete_events_also_reach_original_files(tmp_path: Path) -> None:
     assert found(tmp_path) == [0, 2]
 
 
-def test_a_compacted_base_replaces_what_it_covers(table: Path) -> None:
+def test_a_compacted_base_replaces_the_deltas_that_it_covers(table: Path) -> None:
     write_acid(table / "base_3_v17/bucket_00000", [insert(1, 0, 10)])
     write_acid(
         table / "base_3_v17/bucket_00001",
@@ -140,7 +140,7 @@ def test_a_compacted_base_replaces_what_it_covers(table: Path) -> None:
         found(table, 2)
 
 
-def test_a_compaction_that_has_not_committed_is_not_there(table: Path) -> None:
+def test_an_uncommitted_compaction_is_ignored(table: Path) -> None:
     write_acid(table / "base_3_v17/bucket_00000", [insert(1, 0, 77)])
     assert found(table, txns="20:17:17:") == [10, 21, 99]
     assert found(table, txns="20:9223372036854775807::17") == [10, 21, 99]
@@ -153,19 +153,19 @@ def _clean(table: Path) -> None:
 
 
 @pytest.mark.promise("T6")
-def test_rows_of_aborted_writes_within_one_file_are_passed_over(tmp_path: Path) -> None:
+def test_rows_of_aborted_and_open_writes_within_one_file_are_skipped(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_4/bucket_00000", [insert(w, 0, w) for w in (1, 2, 3, 4)])
     assert found(tmp_path, aborted="2,3") == [1, 4]
     assert found(tmp_path, 3, opened="2") == [1, 3]
 
 
-def test_a_bucket_that_was_lost_is_an_error_before_the_first_row(table: Path) -> None:
+def test_a_lost_bucket_raises_an_error_before_the_first_row(table: Path) -> None:
     (table / "delta_1_1_0" / "bucket_00000").unlink()
     with pytest.raises(DanglingDeleteError):
         next(iter(scan(str(table), COLUMNS, ids(9))))
 
 
-def test_errors_of_files_and_locations_come_out_typed(table: Path) -> None:
+def test_a_missing_location_and_a_damaged_file_raise_typed_errors(table: Path) -> None:
     with pytest.raises(LocationNotFoundError):
         rows(table / "nothing")
     (table / "delta_1_1_0" / "bucket_00000").write_bytes(b"no ORC file, but long enough for a tail")
@@ -174,7 +174,7 @@ def test_errors_of_files_and_locations_come_out_typed(table: Path) -> None:
 
 
 @pytest.mark.promise("R2")
-def test_files_are_opened_when_the_scan_comes_to_them_and_obsolete_ones_never(
+def test_a_scan_opens_each_file_only_when_needed_and_never_an_obsolete_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_acid(tmp_path / "base_1/bucket_00000", [insert(1, 0, 1)])
@@ -199,7 +199,7 @@ def test_files_are_opened_when_the_scan_comes_to_them_and_obsolete_ones_never(
     assert opened == ["base_1", "delta_2_2_0", "delta_3_3_0"]
 
 
-def test_files_without_stored_identity_are_opened_one_after_the_other(
+def test_original_files_are_opened_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for copy in range(60):

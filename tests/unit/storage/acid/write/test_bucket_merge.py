@@ -30,7 +30,7 @@ def identities(files: Iterable[AcidFile]) -> dict[str, list[tuple[int, int, int]
     }
 
 
-def test_a_row_that_its_own_write_deleted_goes_with_its_delete_event(tmp_path: Path) -> None:
+def test_a_minor_compaction_drops_a_row_that_its_own_write_deleted(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(3)])
     write_acid(tmp_path / "delete_delta_1_1_1/bucket_00000", [tombstone(1, 1, 1)])
     write_acid(tmp_path / "delete_delta_2_2_0/bucket_00000", [tombstone(1, 2, 2)])
@@ -47,7 +47,9 @@ def test_a_row_that_its_own_write_deleted_goes_with_its_delete_event(tmp_path: P
     }
 
 
-def test_delete_events_go_to_the_bucket_of_their_row_wherever_they_lay(tmp_path: Path) -> None:
+def test_a_minor_compaction_moves_each_delete_event_to_the_bucket_of_its_row(
+    tmp_path: Path,
+) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(2)])
     write_acid(
         tmp_path / "delta_1_1_0/bucket_00001", [insert(1, i, i, bucket=B1) for i in range(2)]

@@ -162,7 +162,9 @@ def _without_sizes(statistics: Any) -> list[pb.ColumnStatistics]:  # noqa: ANN40
 
 
 @pytest.mark.parametrize("case", FLAT_CASES, ids=lambda case: case.name)
-def test_a_copy_holds_and_says_what_our_writer_would(case: WriterCase, tmp_path: Path) -> None:
+def test_a_copied_file_has_the_same_rows_and_statistics_as_a_written_file(
+    case: WriterCase, tmp_path: Path
+) -> None:
     batch = case.batch()
     path, file = copied(tmp_path, [flat_table(batch.to_struct_array(), case.columns)], case.columns)
     assert file is not None
@@ -218,7 +220,7 @@ def test_rows_of_insert_only_tables_are_copied_without_identity(
     assert told["stripes"] == [*wanted["stripes"], *wanted["stripes"]]
 
 
-def test_maps_and_what_changes_below_lists_and_structs_keep_to_the_other_way() -> None:
+def test_maps_and_nested_chars_varchars_dates_and_timestamps_cannot_be_flat() -> None:
     assert {c.name for c in CASES if not can_be_flat(c.columns)} == {
         NESTED.name,
         NESTED_EARLY_FRACTIONS.name,
@@ -237,7 +239,7 @@ def test_maps_and_what_changes_below_lists_and_structs_keep_to_the_other_way() -
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
-def test_row_ids_count_on_over_the_stripes_of_all_files(compression: str, tmp_path: Path) -> None:
+def test_row_ids_continue_over_the_stripes_of_all_files(compression: str, tmp_path: Path) -> None:
     counts = [25_000, 1, 0, 12_345]
     starts = [sum(counts[:i]) for i in range(len(counts))]
     tables = [numbers(first, count) for first, count in zip(starts, counts, strict=True)]
@@ -269,7 +271,7 @@ def test_row_ids_count_on_over_the_stripes_of_all_files(compression: str, tmp_pa
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib"])
-def test_the_row_index_leads_to_every_stride_of_every_column(
+def test_the_row_index_locates_every_stride_of_every_column(
     compression: str, tmp_path: Path
 ) -> None:
     # So many that the row IDs of a stripe take several compression blocks.
@@ -283,7 +285,7 @@ def test_the_row_index_leads_to_every_stride_of_every_column(
             assert next(reader) == (0, 7, BUCKET, row, 7, (row,)), row
 
 
-def test_statistics_of_days_are_those_of_dates(tmp_path: Path) -> None:
+def test_statistics_of_a_date_column_are_date_statistics(tmp_path: Path) -> None:
     path, _ = copied(
         tmp_path, [flat_table(DATES.batch().to_struct_array(), DATES.columns)], DATES.columns
     )
@@ -300,7 +302,7 @@ def test_statistics_of_days_are_those_of_dates(tmp_path: Path) -> None:
         assert statistics.dates.minimum < -141_427 < statistics.dates.maximum
 
 
-def test_a_column_of_the_same_text_says_what_the_rows_belong_to(tmp_path: Path) -> None:
+def test_the_key_column_becomes_the_key_of_the_file_and_is_not_copied(tmp_path: Path) -> None:
     tables = [flat_table(NUMBERS.batch().to_struct_array(), NUMBERS.columns, '["a"]')] * 2
     path, file = copied(tmp_path, tables, NUMBERS.columns, has_key=True)
     assert file is not None
@@ -317,7 +319,7 @@ def test_a_column_of_the_same_text_says_what_the_rows_belong_to(tmp_path: Path) 
     assert repr(rows) == repr(NUMBERS.batch().to_pylist() * 2)
 
 
-def test_rows_that_belong_to_several_are_refused(tmp_path: Path) -> None:
+def test_flat_files_with_different_or_missing_keys_are_refused(tmp_path: Path) -> None:
     rows = NUMBERS.batch().to_struct_array()
     one, two = (flat_table(rows, NUMBERS.columns, key) for key in ("a", "b"))
     long = flat_table(rows, NUMBERS.columns).append_column("k", pa.nulls(len(rows), pa.string()))
@@ -335,7 +337,9 @@ def test_rows_that_belong_to_several_are_refused(tmp_path: Path) -> None:
         assert not (tmp_path / "bucket_00003").exists()
 
 
-def test_the_largest_compression_block_of_all_files_is_the_file_s(tmp_path: Path) -> None:
+def test_the_file_declares_the_largest_compression_block_size_of_its_sources(
+    tmp_path: Path,
+) -> None:
     for number, block_bytes in enumerate([64 << 10, 256 << 10, 128 << 10]):
         orc.write_table(
             numbers(number * 50_000, 50_000),
@@ -351,7 +355,7 @@ def test_the_largest_compression_block_of_all_files_is_the_file_s(tmp_path: Path
     assert rows.field("id").to_pylist() == list(range(150_000))
 
 
-def test_files_that_are_packed_in_different_ways_are_refused(tmp_path: Path) -> None:
+def test_files_with_different_compressions_are_refused(tmp_path: Path) -> None:
     for number, compression in enumerate(["zlib", "zstd"]):
         orc.write_table(
             numbers(number, 10), str(tmp_path / f"flat-{number}.orc"), compression=compression
@@ -361,7 +365,7 @@ def test_files_that_are_packed_in_different_ways_are_refused(tmp_path: Path) -> 
         copy_flat(work, lambda _key: str(tmp_path / "bucket_00003"))
 
 
-def test_parts_of_a_file_hold_each_of_its_stripes_once(tmp_path: Path) -> None:
+def test_parts_of_a_file_contain_each_of_its_stripes_once(tmp_path: Path) -> None:
     copied(tmp_path, [numbers(0, 50_000)], WIDE, stripe_bytes=1)
     uri = str(tmp_path / "flat-0.orc")
     stripes = read_tail(FS, uri).stripes
@@ -383,13 +387,13 @@ def test_parts_of_a_file_hold_each_of_its_stripes_once(tmp_path: Path) -> None:
     assert found == list(range(50_000))
 
 
-def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
+def test_without_rows_no_file_is_written(tmp_path: Path) -> None:
     path, file = copied(tmp_path, [numbers(0, 0)], WIDE)
     assert file is None
     assert FS.get_file_info(path).type.name == "NotFound"
 
 
-def test_files_that_are_not_as_they_should_be_are_refused(tmp_path: Path) -> None:
+def test_files_with_wrong_types_row_index_stride_or_time_zone_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileError, match="types"):
         copied(tmp_path, [numbers(0, 3)], ID)
     with pytest.raises(UnsupportedFileError, match="types"):
@@ -411,7 +415,7 @@ def test_files_that_are_not_as_they_should_be_are_refused(tmp_path: Path) -> Non
     assert not (tmp_path / "bucket_00003").exists()
 
 
-def test_of_many_flat_files_one_tail_is_in_memory_at_a_time(
+def test_only_one_tail_of_many_flat_files_is_in_memory_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, str]] = []
@@ -431,7 +435,7 @@ def test_of_many_flat_files_one_tail_is_in_memory_at_a_time(
     assert done == [(what, file) for file in files for what in ("tail", "rows")]
 
 
-def test_a_file_that_could_not_be_read_again_is_not_left_behind(tmp_path: Path) -> None:
+def test_a_file_with_too_many_statistics_is_refused_and_removed(tmp_path: Path) -> None:
     """Long texts that are all the same leave tiny files, whose statistics add up all the same."""
     texts = tuple(Column(name=f"t{i}", type="string") for i in range(100))
     one = pa.table({f"c{i}": ["a" * 1000] for i in range(len(texts))})
@@ -444,7 +448,7 @@ def test_a_file_that_could_not_be_read_again_is_not_left_behind(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("part", ["stripe footer", "row index"])
-def test_a_damaged_flat_file_is_called_so(tmp_path: Path, part: str) -> None:
+def test_a_damaged_flat_file_is_reported_as_corrupt(tmp_path: Path, part: str) -> None:
     path = tmp_path / "flat.orc"
     orc.write_table(numbers(0, 10), str(path), compression="uncompressed", row_index_stride=10_000)
     (stripe,) = read_tail(FS, str(path)).stripes

@@ -128,7 +128,7 @@ def assert_same(found: Path, wanted: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_rows_of_every_type_are_as_if_written_under_the_other_write_id(
+def test_a_reissued_file_equals_a_file_written_under_the_new_write_id(
     tmp_path: Path, case: WriterCase
 ) -> None:
     source, target, wanted = places(tmp_path)
@@ -145,7 +145,7 @@ def test_rows_of_every_type_are_as_if_written_under_the_other_write_id(
 
 
 @pytest.mark.parametrize("compression", ["none", "zlib", "snappy", "zstd"])
-def test_every_compression_is_kept(tmp_path: Path, compression: str) -> None:
+def test_a_reissue_keeps_the_compression(tmp_path: Path, compression: str) -> None:
     source, target, wanted = places(tmp_path)
     options = WriterOptions(compression=compression)
     write_rows(source, CASES[0], OLD, options)
@@ -155,7 +155,7 @@ def test_every_compression_is_kept(tmp_path: Path, compression: str) -> None:
     assert tail_of(target).compression is tail_of(source).compression
 
 
-def test_each_of_many_stripes_names_its_last_row(tmp_path: Path) -> None:
+def test_a_reissue_updates_the_key_index_of_every_stripe(tmp_path: Path) -> None:
     source, target, wanted = places(tmp_path)
     write_numbers(source, OLD)
     write_numbers(wanted, NEW)
@@ -165,7 +165,7 @@ def test_each_of_many_stripes_names_its_last_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("originals", [[1, 2, 6], [int(OLD)] * 3])
-def test_delete_events_are_refused(tmp_path: Path, originals: list[int]) -> None:
+def test_a_reissue_of_delete_events_is_refused(tmp_path: Path, originals: list[int]) -> None:
     source, target, _ = places(tmp_path)
     write_deletes(source, OLD, originals)
     with pytest.raises(UnsupportedFileError, match="inserts of write ID 7"):
@@ -173,7 +173,7 @@ def test_delete_events_are_refused(tmp_path: Path, originals: list[int]) -> None
     assert not target.exists()
 
 
-def test_a_file_without_rows_stays_one(tmp_path: Path) -> None:
+def test_a_reissue_of_a_file_without_rows_has_no_rows(tmp_path: Path) -> None:
     source, target, _ = places(tmp_path)
     with AcidFileWriter(FS, str(source), ID, WriterOptions(), is_delete=False) as writer:
         writer.close()
@@ -182,7 +182,7 @@ def test_a_file_without_rows_stays_one(tmp_path: Path) -> None:
     assert orc.ORCFile(str(target)).read().num_rows == 0
 
 
-def test_rows_of_another_write_are_refused(tmp_path: Path) -> None:
+def test_a_reissue_of_rows_with_a_different_write_id_is_refused(tmp_path: Path) -> None:
     source, target, _ = places(tmp_path)
     write_numbers(source, OLD, count=10)
     with pytest.raises(UnsupportedFileError):
@@ -190,7 +190,7 @@ def test_rows_of_another_write_are_refused(tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_a_torn_file_leaves_none(tmp_path: Path) -> None:
+def test_a_reissue_of_a_damaged_file_leaves_no_file(tmp_path: Path) -> None:
     source, target, _ = places(tmp_path)
     write_numbers(source, OLD, count=10)
     data = bytearray(source.read_bytes())

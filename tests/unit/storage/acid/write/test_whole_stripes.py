@@ -125,7 +125,9 @@ def found(
 BASE: Final = "base_0000001/bucket_00000"
 
 
-def test_a_stripe_is_copied_byte_for_byte_and_others_are_joined(tmp_path: Path) -> None:
+def test_an_unchanged_stripe_is_copied_byte_for_byte_and_other_rows_are_merged(
+    tmp_path: Path,
+) -> None:
     source = put(tmp_path / BASE, 1, 2 * STRIPE_ROWS).read_bytes()
     put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, 10)
     delete(tmp_path / "delete_delta_0000003_0000003_0000/bucket_00000", 3, (1, STRIPE_ROWS), (2, 5))
@@ -152,7 +154,7 @@ def test_a_stripe_is_copied_byte_for_byte_and_others_are_joined(tmp_path: Path) 
     assert new.integer_range(4) == (0, 2 * STRIPE_ROWS - 1)
 
 
-def test_what_was_copied_is_copied_again(tmp_path: Path) -> None:
+def test_copied_stripes_are_copied_again_by_the_next_compaction(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, 2 * STRIPE_ROWS)
     for write_id in (2, 3):
         put(tmp_path / f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000", write_id, 9)
@@ -164,7 +166,7 @@ def test_what_was_copied_is_copied_again(tmp_path: Path) -> None:
     )
 
 
-def test_a_minor_compaction_copies_too(tmp_path: Path) -> None:
+def test_a_minor_compaction_copies_stripes(tmp_path: Path) -> None:
     for write_id in (1, 2):
         put(tmp_path / f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000", write_id, 50)
     compact(tmp_path, COLUMNS, ids(2), major=False)
@@ -173,13 +175,13 @@ def test_a_minor_compaction_copies_too(tmp_path: Path) -> None:
     assert tail.user_metadata[KEY_INDEX] == f"1,{B0},49;2,{B0},49;"
 
 
-def test_small_stripes_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_stripes_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAST_BYTES", 8 << 20)
     put(tmp_path / BASE, 1, 2 * STRIPE_ROWS)
     assert found(tmp_path, ids(1)) == []
 
 
-def test_a_deleted_row_takes_its_stripe_out(tmp_path: Path) -> None:
+def test_a_stripe_with_a_deleted_row_is_not_copied(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, 3 * STRIPE_ROWS)
     last_of_first, first_of_last = (1, STRIPE_ROWS - 1), (1, 2 * STRIPE_ROWS)
     delete(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", 2, last_of_first)
@@ -190,7 +192,7 @@ def test_a_deleted_row_takes_its_stripe_out(tmp_path: Path) -> None:
     assert found(tmp_path, ids(3, "3")) == [(BASE, 1), (BASE, 2)]
 
 
-def test_a_stripe_with_a_row_that_nobody_sees_is_decoded(tmp_path: Path) -> None:
+def test_a_stripe_with_an_aborted_row_is_not_copied(tmp_path: Path) -> None:
     for write_id in (1, 2):
         put(tmp_path / f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000", write_id, 50)
     compact(tmp_path, COLUMNS, ids(2), major=False)
@@ -207,7 +209,9 @@ def test_a_stripe_with_a_row_that_nobody_sees_is_decoded(tmp_path: Path) -> None
     ],
     ids=str,
 )
-def test_a_file_laid_out_otherwise_is_decoded(tmp_path: Path, options: WriterOptions) -> None:
+def test_a_file_with_a_different_compression_or_row_index_stride_is_not_copied(
+    tmp_path: Path, options: WriterOptions
+) -> None:
     put(tmp_path / BASE, 1, STRIPE_ROWS, options=options)
     assert found(tmp_path, ids(1), options=options) == [(BASE, 0)]
     assert found(tmp_path, ids(1)) == []
@@ -222,7 +226,9 @@ def test_a_file_laid_out_otherwise_is_decoded(tmp_path: Path, options: WriterOpt
     ],
     ids=["added", "spelled otherwise", "widened"],
 )
-def test_a_file_of_another_schema_is_decoded(tmp_path: Path, columns: tuple[Column, ...]) -> None:
+def test_a_file_with_a_different_schema_is_not_copied(
+    tmp_path: Path, columns: tuple[Column, ...]
+) -> None:
     put(tmp_path / BASE, 1, STRIPE_ROWS)
     assert found(tmp_path, ids(1), columns) == []
 
@@ -265,14 +271,14 @@ def set_to(message: int, name: str, value: Any) -> Callable[..., None]:  # noqa:
     ],
     ids=["julian", "unknown", "trino", "old", "java", "java 14", "version", "none", "short"],
 )
-def test_files_of_other_writers_are_decoded(
+def test_only_files_of_compatible_writers_and_calendars_are_copied(
     tmp_path: Path, change: Callable[..., None], *, is_copied: bool
 ) -> None:
     with_tail(put(tmp_path / BASE, 1, STRIPE_ROWS), change)
     assert found(tmp_path, ids(1)) == ([(BASE, 0)] if is_copied else [])
 
 
-def test_a_stripe_of_another_time_zone_is_decoded(
+def test_a_stripe_with_a_different_writer_time_zone_is_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path / BASE, 1, STRIPE_ROWS)
@@ -302,7 +308,7 @@ def as_ours(footer: pb.Footer, _postscript: pb.PostScript, _metadata: pb.Metadat
     ],
     ids=["another bucket's", "another write's", "twice", "nobody's"],
 )
-def test_a_stripe_with_an_odd_row_is_decoded(tmp_path: Path, odd: Event) -> None:
+def test_a_stripe_with_an_unexpected_row_identity_is_not_copied(tmp_path: Path, odd: Event) -> None:
     for write_id, events in ((1, [insert(1, 6, 6), odd]), (3, [insert(3, 0, 0), insert(3, 1, 1)])):
         path = tmp_path / f"delta_000000{write_id}_000000{write_id}/bucket_00000"
         with_tail(write_acid(path, sorted(events, key=lambda one: one[:4])), as_ours)
@@ -310,7 +316,7 @@ def test_a_stripe_with_an_odd_row_is_decoded(tmp_path: Path, odd: Event) -> None
     assert found(tmp_path, ids(3), columns=PLAIN) == [(only, 0)]
 
 
-def test_a_stripe_with_streams_that_nobody_knows_is_decoded(
+def test_a_stripe_with_unknown_streams_is_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path / BASE, 1, STRIPE_ROWS)
@@ -322,7 +328,7 @@ def test_a_stripe_with_streams_that_nobody_knows_is_decoded(
     assert found(tmp_path, ids(1)) == []
 
 
-def test_a_small_file_is_where_its_directory_says(
+def test_a_stripe_is_not_copied_if_a_small_file_may_have_rows_of_the_same_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = put(tmp_path / BASE, 1, STRIPE_ROWS).stat().st_size
@@ -344,7 +350,7 @@ def test_a_small_file_is_where_its_directory_says(
     assert copied(least_write_id=0, greatest_write_id=None) == 0
 
 
-def test_a_large_file_of_small_stripes_is_decoded(
+def test_a_large_file_of_small_stripes_is_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = put(tmp_path / BASE, 1, 2 * STRIPE_ROWS).stat().st_size
@@ -352,7 +358,7 @@ def test_a_large_file_of_small_stripes_is_decoded(
     assert found(tmp_path, ids(1)) == []
 
 
-def test_statistics_of_one_copied_stripe_are_its_own(tmp_path: Path) -> None:
+def test_a_copied_stripe_keeps_its_own_statistics(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, STRIPE_ROWS + 2)
     gone = [(1, STRIPE_ROWS), (1, STRIPE_ROWS + 1)]
     delete(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", 2, *gone)
@@ -362,7 +368,9 @@ def test_statistics_of_one_copied_stripe_are_its_own(tmp_path: Path) -> None:
     assert tail.statistics(0).values == tail.rows == STRIPE_ROWS
 
 
-def test_the_largest_block_of_all_stripes_is_that_of_the_file(tmp_path: Path) -> None:
+def test_the_file_declares_the_largest_compression_block_size_of_its_stripes(
+    tmp_path: Path,
+) -> None:
     wide = WriterOptions(stripe_size_bytes=1, compression_block_bytes=256 << 10)
     put(tmp_path / "delta_0000001_0000001_0000/bucket_00000", 1, 9, options=SMALL)
     put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, STRIPE_ROWS, options=wide)
@@ -372,7 +380,7 @@ def test_the_largest_block_of_all_stripes_is_that_of_the_file(tmp_path: Path) ->
     assert orc.ORCFile(path).read().num_rows == STRIPE_ROWS + 9
 
 
-def test_a_writer_takes_stripes_in_order_alone(tmp_path: Path) -> None:
+def test_a_writer_refuses_stripes_in_wrong_order(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, 2 * STRIPE_ROWS)
     state = resolve(list_table(str(tmp_path)), ids(1), None)
     (bucket,) = bucket_files(state, ids(1))
@@ -394,7 +402,7 @@ def test_a_writer_takes_stripes_in_order_alone(tmp_path: Path) -> None:
     assert without([first, second], bucket.inserts) == {}
 
 
-def test_stripes_that_lie_within_one_another_are_decoded(tmp_path: Path) -> None:
+def test_stripes_with_overlapping_row_ids_are_not_copied(tmp_path: Path) -> None:
     # As if two writers had numbered the rows of one bucket: their stretches meet.
     put(tmp_path / "delta_0000001_0000001_0000/bucket_00000", 1, 100)
     put(tmp_path / "delta_0000001_0000001_0001/bucket_00000", 1, 100, first_row=99)
@@ -403,14 +411,14 @@ def test_stripes_that_lie_within_one_another_are_decoded(tmp_path: Path) -> None
     assert len(found(tmp_path, ids(1))) == 2
 
 
-def test_what_lies_within_a_long_stretch_is_not_apart_from_it(tmp_path: Path) -> None:
+def test_stripes_within_the_row_id_range_of_a_longer_stripe_are_not_copied(tmp_path: Path) -> None:
     put(tmp_path / "delta_0000001_0000001_0000/bucket_00000", 1, 100)
     put(tmp_path / "delta_0000001_0000001_0001/bucket_00000", 1, 10, first_row=10)
     put(tmp_path / "delta_0000001_0000001_0002/bucket_00000", 1, 10, first_row=50)
     assert found(tmp_path, ids(1)) == []
 
 
-def test_events_are_cut_where_a_stripe_belongs() -> None:
+def test_batches_are_split_where_a_copied_stripe_belongs() -> None:
     def at(first: int, last: int) -> Any:  # noqa: ANN401
         key = lambda row: (1, B0, row)  # noqa: E731
         return WholeStripe(

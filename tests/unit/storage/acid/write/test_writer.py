@@ -145,7 +145,7 @@ def exact_rows(path: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.promise("F1", "F11")
-def test_a_file_has_the_columns_and_keys_that_readers_look_for(tmp_path: Path) -> None:
+def test_a_file_has_the_acid_columns_and_metadata_that_readers_expect(tmp_path: Path) -> None:
     written = write(tmp_path, ID, [numbered(0, 3)])
     tail = read_tail(FS, written.path)
     assert tail.types[0].field_names == tuple(acid_schema(ID).names)
@@ -168,7 +168,7 @@ def test_a_file_has_the_columns_and_keys_that_readers_look_for(tmp_path: Path) -
     assert tail.row_index_stride == 10_000
 
 
-def test_what_was_written_is_told(tmp_path: Path) -> None:
+def test_closing_a_file_returns_its_rows_stripes_keys_and_size(tmp_path: Path) -> None:
     written = write(tmp_path, ID, [numbered(5, 3), numbered(8, 2, write_id=2)])
     assert (written.rows, written.stripes, written.bucket_id) == (5, 1, 0)
     assert written.first_key == (1, B0, 5)
@@ -185,7 +185,7 @@ def test_every_compression_is_declared_and_readable(tmp_path: Path, compression:
 
 @pytest.mark.promise("F12")
 @pytest.mark.parametrize("is_delete", [False, True])
-def test_a_file_without_rows_is_whole(tmp_path: Path, is_delete: bool) -> None:
+def test_a_file_without_rows_is_valid(tmp_path: Path, is_delete: bool) -> None:
     written = write(tmp_path, NESTED.columns, [], is_delete=is_delete)
     tail = read_tail(FS, written.path)
     assert (written.rows, written.stripes, written.first_key, written.last_key) == (
@@ -236,7 +236,7 @@ def test_the_types_in_the_tail_are_those_of_the_table(tmp_path: Path, case: Writ
 
 
 @pytest.mark.parametrize("case", [NUMBERS, TEXT, LATE_TIMESTAMPS, NESTED], ids=lambda c: c.name)
-def test_arrow_reads_back_what_was_written(tmp_path: Path, case: WriterCase) -> None:
+def test_arrow_reads_the_values_that_were_written(tmp_path: Path, case: WriterCase) -> None:
     batch = case.batch()
     written = write(tmp_path, case.columns, [inserts(batch)])
     found = orc.ORCFile(written.path).read()["row"].combine_chunks()
@@ -292,7 +292,7 @@ def test_timestamps_before_1970_are_exact(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_our_reader_finds_what_hive_finds(tmp_path: Path, case: WriterCase) -> None:
+def test_our_reader_returns_the_same_values_as_hive(tmp_path: Path, case: WriterCase) -> None:
     """The other side of tests/interop/test_writer_types.py: the same rows in the same words."""
     written = write(tmp_path, case.columns, [inserts(case.batch())])
     file = AcidFile(
@@ -363,7 +363,7 @@ T = Column(name="t", type="timestamp")
         ("map<decimal(5,2),int>", [(decimal.Decimal("1.00"), 1), (decimal.Decimal("1.00"), 2)]),
     ],
 )
-def test_no_entry_of_a_map_is_lost_beside_an_early_timestamp(
+def test_no_map_entry_is_lost_in_a_row_with_an_early_timestamp(
     tmp_path: Path, type_: str, entries: list[tuple[Any, Any]]
 ) -> None:
     columns = [Column(name="m", type=type_), T]
@@ -372,7 +372,7 @@ def test_no_entry_of_a_map_is_lost_beside_an_early_timestamp(
     assert repr(found.to_pylist()) == repr([entries, None, entries[:1]])
 
 
-def test_a_map_whose_keys_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
+def test_a_map_with_a_repeated_boolean_key_is_refused(tmp_path: Path) -> None:
     columns = [Column(name="m", type="map<boolean,int>"), T]
     with pytest.raises(TypeMismatchError, match=r"'m'.*map<boolean,int>.*one key twice"):
         write(tmp_path, columns, [early(columns, [[[(True, 1), (True, 2)]]])])
@@ -395,7 +395,7 @@ def raw_texts(column: pa.Array) -> list[bytes | None]:
     ],
 )
 @pytest.mark.parametrize("is_early", [False, True])
-def test_text_that_is_no_utf8_is_written_and_read_as_it_is(
+def test_strings_with_invalid_utf8_are_written_and_read_unchanged(
     tmp_path: Path, type_: str, stored: list[bytes | None], *, is_early: bool
 ) -> None:
     columns = [Column(name="s", type=type_), Column(name="l", type=f"array<{type_}>"), T]
@@ -450,19 +450,21 @@ def test_a_fraction_in_the_last_second_before_1970_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("text", "value"), [("char(2)", "abc"), ("varchar(2)", "äöü")])
-def test_text_that_a_reader_would_cut_is_refused(tmp_path: Path, text: str, value: str) -> None:
+def test_a_string_that_is_too_long_for_its_type_is_refused(
+    tmp_path: Path, text: str, value: str
+) -> None:
     columns = [Column(name="c", type=text)]
     with pytest.raises(TypeMismatchError, match="string of 3 characters"):
         write(tmp_path, columns, [inserts(pa.record_batch({"c": [value]}))])
 
 
-def test_blanks_behind_a_char_do_not_count(tmp_path: Path) -> None:
+def test_extra_trailing_blanks_of_a_char_value_are_removed(tmp_path: Path) -> None:
     columns = [Column(name="c", type="char(2)")]
     written = write(tmp_path, columns, [inserts(pa.record_batch({"c": ["a    ", "bb  ", None]}))])
     assert exact_rows(written.path) == [("a ",), ("bb",), (None,)]
 
 
-def test_without_pyorc_early_fractions_are_refused_clearly(
+def test_writing_early_fractional_timestamps_without_pyorc_raises_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyorc", None)
@@ -487,7 +489,7 @@ def test_the_key_index_has_the_last_row_of_every_stripe(tmp_path: Path) -> None:
     assert tail.user_metadata[ACID_STATS] == f"{at},0,0"
 
 
-def test_a_million_rows_make_stripes_whose_keys_are_right(tmp_path: Path) -> None:
+def test_the_key_index_and_row_id_ranges_of_a_million_rows_are_correct(tmp_path: Path) -> None:
     count, step = 1_000_000, 65_536
     options = WriterOptions(compression="none", stripe_size_bytes=1 << 19)
     columns = [*ID, Column(name="t", type="string")]
@@ -528,7 +530,7 @@ def test_statistics_of_identities_are_exact_in_file_and_stripes(tmp_path: Path) 
             assert tail.integer_range(column_id, at) == (min(part), max(part))
 
 
-def test_stripes_of_both_encoders_share_a_file(tmp_path: Path) -> None:
+def test_a_file_may_contain_stripes_of_both_encoders(tmp_path: Path) -> None:
     columns = [*ID, Column(name="t", type="timestamp"), Column(name="s", type="string")]
     early, late = nanoseconds("1950-01-01 00:00:00.25"), nanoseconds("2020-01-01 00:00:00.25")
     moments = [early if 900 <= i < 950 or i == 15_000 else late + i for i in range(30_000)]
@@ -556,7 +558,7 @@ def test_stripes_of_both_encoders_share_a_file(tmp_path: Path) -> None:
     assert (text.strings.minimum, text.strings.maximum) == (b"text 0", b"text 9999")
 
 
-def test_one_early_fraction_does_not_slow_the_rest_down(tmp_path: Path) -> None:
+def test_only_the_piece_with_an_early_fraction_uses_the_row_encoder(tmp_path: Path) -> None:
     columns = [Column(name="t", type="timestamp")]
     pieces = 6
     moments = [nanoseconds("1950-01-01 00:00:00.5")] + [0] * (pieces * PIECE_ROWS - 1)
@@ -573,7 +575,9 @@ def test_one_early_fraction_does_not_slow_the_rest_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", [["a\0c", "a\0b"], ["", "\0"], ["ä", "x\0"]])
-def test_bounds_of_text_with_nul_characters_are_withheld(tmp_path: Path, texts: list[str]) -> None:
+def test_bounds_of_strings_with_nul_characters_are_omitted(
+    tmp_path: Path, texts: list[str]
+) -> None:
     columns = [Column(name="s", type="string"), Column(name="n", type="array<string>")]
     rows = pa.record_batch({"s": ["clean"] * len(texts), "n": [[text] for text in texts]})
     tail = read_tail(FS, write(tmp_path, columns, [inserts(rows)]).path)
@@ -585,7 +589,7 @@ def test_bounds_of_text_with_nul_characters_are_withheld(tmp_path: Path, texts: 
         assert statistics[7].strings.minimum == b"clean"
 
 
-def test_rows_that_compress_to_nothing_do_not_pile_up_in_a_stripe(
+def test_the_rows_of_a_stripe_are_limited_even_if_they_compress_to_almost_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(orc_file, "_MOST_STRIPE_ROWS", 40_000)
@@ -608,7 +612,7 @@ def test_rows_that_compress_to_nothing_do_not_pile_up_in_a_stripe(
     assert write(tmp_path, columns, [events], is_delete=True).stripes == 2
 
 
-def test_bounds_of_long_text_are_cut(tmp_path: Path) -> None:
+def test_bounds_of_long_strings_are_truncated(tmp_path: Path) -> None:
     columns = [Column(name="s", type="string")]
     texts = ["a", "b" * 1025]
     tail = read_tail(FS, write(tmp_path, columns, [inserts(pa.record_batch({"s": texts}))]).path)
@@ -620,7 +624,7 @@ def test_bounds_of_long_text_are_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "\0"])
-def test_batches_of_long_text_are_small_whatever_its_bounds(
+def test_batches_of_long_strings_are_small_with_or_without_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     monkeypatch.setattr(batch_size, "BATCH_BYTES", 1_000_000)
@@ -663,7 +667,7 @@ def test_statistics_of_columns_are_exact(
 
 
 @pytest.mark.promise("F4")
-def test_a_delete_event_holds_keys_and_no_row(tmp_path: Path) -> None:
+def test_a_delete_event_has_the_identity_and_no_row(tmp_path: Path) -> None:
     keys = [(1, B0, 5), (1, encode(BucketId(0), StatementId(1)), 0), (3, B0, 2)]
     written = write(tmp_path, NESTED.columns, [deletes(keys, NESTED.columns)], is_delete=True)
     table = orc.ORCFile(written.path).read()
@@ -684,7 +688,7 @@ def test_a_delete_event_holds_keys_and_no_row(tmp_path: Path) -> None:
     assert tail.user_metadata[KEY_INDEX] == f"3,{B0},2;"
 
 
-def test_a_delete_event_takes_a_few_bytes(tmp_path: Path) -> None:
+def test_consecutive_delete_events_take_less_than_one_bit_each(tmp_path: Path) -> None:
     events = deletes([(1, B0, i) for i in range(50_000)], NESTED.columns)
     empty = write(tmp_path / "empty", NESTED.columns, [], is_delete=True)
     written = write(tmp_path / "full", NESTED.columns, [events], is_delete=True)
@@ -701,7 +705,7 @@ def test_slices_of_delete_events_keep_their_keys(tmp_path: Path) -> None:
     assert read_tail(FS, written.path).user_metadata[KEY_INDEX] == key_index_of_rows(written.path)
 
 
-def test_legacy_bucket_properties_may_be_deleted(tmp_path: Path) -> None:
+def test_rows_with_bucket_properties_of_codec_version_0_can_be_deleted(tmp_path: Path) -> None:
     events = deletes([(0, 3, 1), (0, 3, 2)], ID)
     assert write(tmp_path, ID, [events], is_delete=True, name="bucket_00003").rows == 2
 
@@ -718,14 +722,14 @@ def test_legacy_bucket_properties_may_be_deleted(tmp_path: Path) -> None:
         [numbered(0, 3).take(pa.array([0, 1, 1]))],
     ],
 )
-def test_identities_that_do_not_rise_are_refused(
+def test_row_identities_that_do_not_increase_are_refused(
     tmp_path: Path, batches: list[pa.RecordBatch]
 ) -> None:
     with pytest.raises(CorruptFileError, match="identities do not rise"):
         write(tmp_path, ID, batches)
 
 
-def test_statements_of_one_bucket_rise_within_a_write_id(tmp_path: Path) -> None:
+def test_statement_ids_of_a_bucket_must_increase_within_a_write_id(tmp_path: Path) -> None:
     rows = pa.record_batch({"id": [1, 2]})
     batches = [
         insert_events(rows, WriteId(1), encode(BucketId(0), StatementId(s)), RowId(0))
@@ -759,7 +763,7 @@ def with_column(batch: pa.RecordBatch, name: str, values: list[object]) -> pa.Re
         ),
     ],
 )
-def test_events_that_no_file_may_hold_are_refused(
+def test_invalid_events_are_refused(
     tmp_path: Path,
     reason: str,
     batch: pa.RecordBatch,
@@ -769,13 +773,13 @@ def test_events_that_no_file_may_hold_are_refused(
         write(tmp_path, ID, [batch], is_delete=is_delete)
 
 
-def test_a_batch_of_another_table_is_refused(tmp_path: Path) -> None:
+def test_a_batch_with_a_different_column_type_is_refused(tmp_path: Path) -> None:
     rows = pa.record_batch({"id": pa.array([1], pa.int32())})
     with pytest.raises(TypeMismatchError, match="'id' is bigint"):
         write(tmp_path, ID, [inserts(rows)])
 
 
-def test_batches_of_one_file_have_one_schema(tmp_path: Path) -> None:
+def test_batches_with_different_schemas_in_one_file_are_refused(tmp_path: Path) -> None:
     columns = [Column(name="t", type="timestamp")]
     seconds = pa.record_batch({"t": pa.array([1], pa.timestamp("s"))})
     micros = pa.record_batch({"t": pa.array([1], pa.timestamp("us"))})
@@ -783,7 +787,9 @@ def test_batches_of_one_file_have_one_schema(tmp_path: Path) -> None:
         write(tmp_path, columns, [inserts(seconds), inserts(micros, 1)])
 
 
-def test_pairs_near_and_far_may_follow_each_other(tmp_path: Path) -> None:
+def test_timestamp_pairs_inside_and_outside_the_nanosecond_range_can_be_mixed(
+    tmp_path: Path,
+) -> None:
     columns = [Column(name="t", type="timestamp")]
     near, far = [{"seconds": 5, "nanos": 5}], [{"seconds": 253402300799, "nanos": 999_999_999}]
     batches = [
@@ -796,7 +802,7 @@ def test_pairs_near_and_far_may_follow_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["000000_0", "part-0", "bucket_00000_flush_length", ""])
-def test_a_path_that_is_no_bucket_file_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_path_that_does_not_name_a_bucket_file_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidNameError):
         write(tmp_path, ID, [], name=name)
 
@@ -819,12 +825,12 @@ def test_a_union_is_refused_before_a_file_exists(tmp_path: Path) -> None:
         {"row_index_stride": -1},
     ],
 )
-def test_options_that_no_encoder_takes_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_writer_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         WriterOptions(**options)
 
 
-def test_a_place_without_permission_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_permission_names_the_file(tmp_path: Path) -> None:
     class Sealed:
         def create_dir(self, *_: object, **__: object) -> None:
             raise PermissionError("sealed")
@@ -838,7 +844,7 @@ def test_a_place_without_permission_is_named(tmp_path: Path) -> None:
 # --- ends ---
 
 
-def test_an_aborted_file_is_gone(tmp_path: Path) -> None:
+def test_an_aborted_file_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "bucket_00000"
     writer = AcidFileWriter(FS, str(path), ID, WriterOptions(), is_delete=False)
     writer.write(numbered(0, 10))
@@ -847,14 +853,14 @@ def test_an_aborted_file_is_gone(tmp_path: Path) -> None:
     writer.abort()
 
 
-def test_leaving_without_close_aborts(tmp_path: Path) -> None:
+def test_leaving_the_context_without_close_removes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "bucket_00000"
     with AcidFileWriter(FS, str(path), ID, WriterOptions(), is_delete=False) as writer:
         writer.write(numbered(0, 10))
     assert not path.exists()
 
 
-def test_a_stripe_that_ended_unseen_is_noticed(
+def test_a_stripe_that_ends_at_an_unexpected_row_raises_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoders.ArrowEncoder, "add", blind_add)

@@ -33,20 +33,20 @@ def gate() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_a_call_gives_what_it_gives_and_raises_what_it_raises() -> None:
+def test_a_call_within_its_deadline_returns_its_result_or_raises_its_error() -> None:
     assert within(LONG_S, lambda: 7) == 7
     with pytest.raises(KeyError):
         within(LONG_S, lambda: {}["x"])
     assert within(LONG_S, lambda: None) is None
 
 
-def test_who_does_not_answer_is_left(gate: threading.Event) -> None:
+def test_a_call_that_exceeds_its_deadline_raises_a_timeout(gate: threading.Event) -> None:
     with pytest.raises(TimeoutError, match=r"no answer in 0\.01 s"):
         within(0.01, gate.wait)
     assert within(LONG_S, lambda: 8) == 8  # by another thread
 
 
-def test_calls_go_side_by_side_and_threads_are_used_again() -> None:
+def test_calls_run_in_parallel_and_reuse_their_threads() -> None:
     both = threading.Barrier(2)
     found: list[int] = []
 
@@ -65,7 +65,7 @@ def test_calls_go_side_by_side_and_threads_are_used_again() -> None:
     assert threading.active_count() <= before
 
 
-def test_a_process_that_was_forked_after_a_call_is_refused() -> None:
+def test_a_call_in_a_process_forked_after_an_earlier_call_is_refused() -> None:
     """It would share connections to data nodes with its parent: it hangs, or reads another file."""
     within(LONG_S, lambda: 1)
     child = os.fork()
@@ -80,7 +80,7 @@ def test_a_process_that_was_forked_after_a_call_is_refused() -> None:
     assert within(LONG_S, lambda: 3) == 3
 
 
-def test_a_process_that_was_forked_before_any_call_makes_its_own() -> None:
+def test_a_process_forked_before_any_call_can_make_calls() -> None:
     program = """
 import os
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
@@ -92,7 +92,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_call_that_ends_with_the_interpreter_does_not_abort_the_process() -> None:
+def test_an_abandoned_call_does_not_abort_the_process_when_the_interpreter_exits() -> None:
     """The name node's connection breaks after the interpreter has begun to end."""
     program = """
 import socket, sys, time, types
@@ -125,7 +125,7 @@ sys.modules["last"].last = Last(silent.close, time.sleep)
     assert (ended.returncode, ended.stdout) == (0, "abandoned\nended\n"), ended.stderr
 
 
-def test_a_name_node_that_keeps_silent_is_an_error_that_may_pass() -> None:
+def test_an_unresponsive_name_node_raises_a_retryable_error() -> None:
     """Its kernel takes connections, and it never answers: hdfs-native would wait for ever."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"

@@ -58,17 +58,17 @@ SITE = """<?xml version="1.0"?>
         ("a=rwx", 0),
     ],
 )
-def test_a_umask_is_written_in_two_ways(text: str, umask: int) -> None:
+def test_a_umask_is_parsed_in_octal_and_symbolic_form(text: str, umask: int) -> None:
     assert umask_of({"fs.permissions.umask-mode": text}) == umask
 
 
 @pytest.mark.parametrize("text", ["", "9", "g-w", "u=rwx;g=r", "rwxr-xr-x"])
-def test_a_umask_that_nobody_understands_is_an_error(text: str) -> None:
+def test_an_invalid_umask_raises_an_error(text: str) -> None:
     with pytest.raises(ConfigurationError, match="umask-mode"):
         umask_of({"fs.permissions.umask-mode": text})
 
 
-def test_settings_lie_where_hadoop_looks_for_them(tmp_path: Path) -> None:
+def test_settings_are_read_from_the_hadoop_configuration_directories(tmp_path: Path) -> None:
     folder = tmp_path / "etc" / "hadoop"
     folder.mkdir(parents=True)
     (folder / "core-site.xml").write_text(SITE.format("022"))
@@ -82,7 +82,7 @@ def test_settings_lie_where_hadoop_looks_for_them(tmp_path: Path) -> None:
         read_settings({"HADOOP_CONF_DIR": str(folder)})
 
 
-def test_what_a_driver_shares_wins_over_the_files(tmp_path: Path) -> None:
+def test_settings_shared_by_the_driver_override_the_files(tmp_path: Path) -> None:
     (tmp_path / "core-site.xml").write_text(SITE.format("022"))
     shared = {"fs.permissions.umask-mode": "027", "dfs.nameservices": "lake"}
     told = {"HADOOP_CONF_DIR": str(tmp_path), "HIVEACID_STORE_SETTINGS": json.dumps(shared)}
@@ -111,13 +111,13 @@ def test_what_a_driver_shares_wins_over_the_files(tmp_path: Path) -> None:
         ("dfs.client.https.keystore.resource", False),
     ],
 )
-def test_only_names_without_secrets_are_shared(name: str, is_shared: bool) -> None:
+def test_only_settings_without_secrets_are_shared(name: str, is_shared: bool) -> None:
     assert (name in travelling({name: "x"})) == is_shared
     is_key = name.startswith("fs.s3a.") and name.endswith(".key")
     assert (re.search(JAVA_PATTERN, name) is not None) == (is_shared or is_key)
 
 
-def test_numbers_and_sizes_are_read_as_java_reads_them() -> None:
+def test_numbers_and_sizes_are_parsed_as_in_java() -> None:
     sizes = {"1": "134217728", "2": "128m", "3": "1G", "4": "2tb"}
     assert [bytes_of(sizes, n) for n in "12345"] == [1 << 27, 1 << 27, 1 << 30, 2 << 40, None]
     assert [number_of({"a": "15"}, n) for n in "ab"] == [15, None]
@@ -126,7 +126,7 @@ def test_numbers_and_sizes_are_read_as_java_reads_them() -> None:
             read({"dfs.x": text}, "dfs.x")
 
 
-def test_a_lone_name_node_is_tried_for_half_a_minute_unless_the_site_says_otherwise() -> None:
+def test_a_single_name_node_is_tried_five_times_unless_configured_otherwise() -> None:
     attempts = "dfs.client.failover.max.attempts"
     service = {"dfs.ha.namenodes.lake": " nn1 , nn2,", "dfs.nameservices": "lake"}
     assert client_settings({}) == {attempts: "5"}
@@ -136,7 +136,7 @@ def test_a_lone_name_node_is_tried_for_half_a_minute_unless_the_site_says_otherw
 
 
 @pytest.mark.parametrize("provider", ["", "Router"])
-def test_no_observer_is_asked_since_it_lags_behind_what_others_have_committed(
+def test_observer_name_nodes_are_not_used(
     provider: str,
 ) -> None:
     names = "org.apache.hadoop.hdfs.server.namenode.ha."
@@ -159,7 +159,7 @@ def test_no_observer_is_asked_since_it_lags_behind_what_others_have_committed(
     ("off", "order"),
     [((), "n1,n2,n3"), (("n1",), "n2,n3,n1"), (("n1", "n2"), "n3,n1,n2"), (("n2",), "n1,n2,n3")],
 )
-def test_name_nodes_whose_machines_are_off_are_asked_last(
+def test_unreachable_name_nodes_are_tried_last(
     monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...], order: str
 ) -> None:
     """hdfs-native itself would wait two minutes for each, in every process."""
@@ -187,7 +187,7 @@ def test_name_nodes_whose_machines_are_off_are_asked_last(
     assert [t["dfs.ha.namenodes.lake"] for t in told] == [order, "n1,n2,n3"]
 
 
-def test_a_silent_name_node_has_its_time() -> None:
+def test_the_response_timeout_depends_on_the_name_nodes_and_the_retry_settings() -> None:
     lake = {"dfs.ha.namenodes.lake": "nn1,nn2"}
     assert [answer_s({}), answer_s(lake)] == [150, 300]
     assert answer_s({"ipc.client.rpc-timeout.ms": "0"}) == 150
@@ -307,7 +307,9 @@ DENIED = (
         (OSError(errno.ECONNREFUSED, "refused"), errno.ECONNREFUSED, "refused"),
     ],
 )
-def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text: str) -> None:
+def test_an_hdfs_error_is_mapped_to_an_errno_and_a_single_line(
+    error: Exception, number: int, text: str
+) -> None:
     with pytest.raises(OSError, match="/path") as caught, hdfs_errors("/path"):
         raise error
     assert (caught.value.errno, caught.value.strerror) == (number, text)
@@ -344,7 +346,7 @@ def test_an_error_gets_a_number_and_one_line(error: Exception, number: int, text
     ],
 )
 @pytest.mark.parametrize("kind", ["OperationFailed", "UnsupportedFeature"])
-def test_keys_that_are_missing_are_told_from_a_kms_that_is_away(
+def test_a_missing_kms_setting_an_unreachable_kms_and_a_denial_raise_distinct_errors(
     error: str, number: int, words: str, kind: str
 ) -> None:
     with pytest.raises(OSError, match=re.escape(words)) as caught, hdfs_errors("/path"):
@@ -352,7 +354,7 @@ def test_keys_that_are_missing_are_told_from_a_kms_that_is_away(
     assert caught.value.errno == number
 
 
-def test_a_token_of_the_kms_is_shown_nowhere() -> None:
+def test_a_kms_token_is_masked_in_errors() -> None:
     address = "http://kms:9600/kms/v1/keyversion/k%400/_eek?eek_op=decrypt&delegation=S3cr3t-_"
     text = f'OperationFailed("KMS HTTP error: error sending request for url ({address})")'
     with pytest.raises(OSError, match="is down") as caught, hdfs_errors("/path"):
@@ -362,7 +364,7 @@ def test_a_token_of_the_kms_is_shown_nowhere() -> None:
     assert caught.value.__cause__ is None
 
 
-def test_what_is_no_failure_of_a_store_passes() -> None:
+def test_errors_of_other_kinds_are_raised_unchanged() -> None:
     with pytest.raises(KeyError), hdfs_errors("/path"):
         raise KeyError("x")
 
@@ -390,20 +392,20 @@ def test_what_is_no_failure_of_a_store_passes() -> None:
         ),
     ],
 )
-def test_a_login_that_failed_says_what_to_do(text: str, number: int, remedy: str) -> None:
+def test_the_error_of_a_failed_login_says_what_to_do(text: str, number: int, remedy: str) -> None:
     with pytest.raises(OSError, match=re.escape(remedy)) as caught, hdfs_errors("/path"):
         raise RuntimeError(text)
     assert caught.value.errno == number
 
 
 @pytest.mark.parametrize("name", ["SafeModeException", "RetriableException", "StandbyException"])
-def test_a_name_node_that_is_not_ready_may_be_later(name: str) -> None:
+def test_a_name_node_that_is_not_ready_causes_a_retryable_error(name: str) -> None:
     with pytest.raises(OSError, match=name) as caught, hdfs_errors("/path"):
         raise RuntimeError(f'RPCError("org.apache.hadoop.ipc.{name}", "not now")')
     assert caught.value.errno == errno.EAGAIN
 
 
-def test_who_gave_up_in_rust_is_an_error_like_others() -> None:
+def test_a_rust_panic_is_mapped_to_an_os_error() -> None:
     gave_up = type("PanicException", (BaseException,), {})
     with (
         pytest.raises(OSError, match="hdfs-native failed: out of range") as caught,
@@ -431,7 +433,7 @@ class Sink:
         self.closed += 1
 
 
-def test_small_writes_go_together_and_large_ones_in_pieces() -> None:
+def test_small_writes_are_combined_and_large_writes_are_split() -> None:
     sink = Sink()
     writer = HdfsWriter(sink, "/f")
     for _ in range(3):
@@ -448,7 +450,7 @@ def test_small_writes_go_together_and_large_ones_in_pieces() -> None:
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("ChecksumError"), KeyboardInterrupt()])
-def test_a_file_that_could_not_be_written_to_its_end_is_never_finished(
+def test_a_file_with_a_failed_write_is_never_completed(
     failure: BaseException,
 ) -> None:
     class Full(Sink):
@@ -472,7 +474,7 @@ def test_a_file_that_could_not_be_written_to_its_end_is_never_finished(
     assert (len(sink.pieces), sink.closed) == (1, 0)
 
 
-def test_what_pyarrow_closes_after_a_failure_is_not_finished_either() -> None:
+def test_a_file_that_pyarrow_closes_after_a_failed_write_is_not_completed() -> None:
     model = Model()
     model.full_at = 2 * PIECE_BYTES
     fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
@@ -488,7 +490,7 @@ def test_what_pyarrow_closes_after_a_failure_is_not_finished_either() -> None:
     assert model.get_file_info("/f").length == 0
 
 
-def test_fewer_bytes_than_there_must_be_are_an_error() -> None:
+def test_a_short_read_raises_an_error() -> None:
     class Short(bytes):
         def read_range(self, offset: int, _: int) -> bytes:
             return self[offset : offset + 2]
@@ -502,7 +504,7 @@ def test_fewer_bytes_than_there_must_be_are_an_error() -> None:
 # ---- the client ----------------------------------------------------------------------------------
 
 
-def test_a_name_node_that_knows_no_lists_is_asked_once() -> None:
+def test_a_name_node_without_access_control_lists_is_asked_only_once() -> None:
     model = Model()
     model.knows_lists = False
     asked: list[str] = []
@@ -519,7 +521,7 @@ def test_a_name_node_that_knows_no_lists_is_asked_once() -> None:
     assert model.get_file_info("/a/c").permission == 0o750
 
 
-def test_a_list_that_could_not_be_looked_at_is_no_lack_of_it() -> None:
+def test_an_unreadable_access_control_list_raises_an_error() -> None:
     """Else what is made would lack rights of those whom the list names."""
     model = Model()
 
@@ -535,7 +537,7 @@ def test_a_list_that_could_not_be_looked_at_is_no_lack_of_it() -> None:
     assert list(model.tree) == ["/"]
 
 
-def test_a_list_of_a_directory_itself_is_no_default_for_what_is_made_in_it() -> None:
+def test_an_access_entry_of_a_directory_is_not_inherited_by_new_subdirectories() -> None:
     model = Model()
     fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
     fs.create_dir("/a")
@@ -544,7 +546,7 @@ def test_a_list_of_a_directory_itself_is_no_default_for_what_is_made_in_it() -> 
     assert model.get_file_info("/a/b").permission == 0o750
 
 
-def test_behind_a_mount_table_each_name_node_may_know_lists() -> None:
+def test_with_viewfs_access_control_lists_are_checked_for_every_directory() -> None:
     model = Model()
     model.knows_lists = False
     fs = pafs.PyFileSystem(HdfsHandler("viewfs://cl", model, 0o022, Options))
@@ -555,7 +557,7 @@ def test_behind_a_mount_table_each_name_node_may_know_lists() -> None:
     assert model.get_file_info("/a/b").permission == 0o777
 
 
-def test_directories_that_go_while_they_are_listed_are_left_out_or_an_error() -> None:
+def test_directories_deleted_during_a_listing_are_omitted_only_if_allowed() -> None:
     model = Model()
     fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
     for path in ("/t/a", "/t/b/c", "/t/d"):
@@ -576,7 +578,7 @@ def test_directories_that_go_while_they_are_listed_are_left_out_or_an_error() ->
     assert fs.get_file_info(pafs.FileSelector("/none", recursive=True, allow_not_found=True)) == []
 
 
-def test_a_file_whose_place_a_shorter_one_took_is_no_open_file() -> None:
+def test_a_file_that_was_replaced_by_an_empty_one_is_read_as_empty() -> None:
     model = Model()
     fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
     for content in (b"long", b""):
@@ -590,7 +592,7 @@ def test_a_file_whose_place_a_shorter_one_took_is_no_open_file() -> None:
         assert stream.read() == b""
 
 
-def test_a_failure_names_the_store() -> None:
+def test_an_error_names_the_store_and_the_path() -> None:
     fs = pafs.PyFileSystem(HdfsHandler("hdfs://nn:8020", Model(user="bob"), 0o022, Options))
     with pytest.raises(PermissionError, match=r"user=bob.*'hdfs://nn:8020/d/f'"):
         fs.open_output_stream("/d/f")
@@ -608,7 +610,7 @@ def test_a_failure_names_the_store() -> None:
         ({}, {}, None),
     ],
 )
-def test_without_kerberos_a_worker_is_whom_its_jvm_is(
+def test_without_kerberos_a_python_worker_uses_the_user_of_its_jvm(
     monkeypatch: pytest.MonkeyPatch,
     environment: dict[str, str],
     settings: dict[str, str],
@@ -647,7 +649,7 @@ def test_without_kerberos_a_worker_is_whom_its_jvm_is(
         ),
     ],
 )
-def test_a_token_is_looked_for_by_the_address_that_it_names(
+def test_a_delegation_token_is_looked_up_by_ip_address_unless_disabled(
     monkeypatch: pytest.MonkeyPatch, location: str, settings: dict[str, str], place: str
 ) -> None:
     asked: list[str] = []
@@ -668,7 +670,9 @@ def test_a_token_is_looked_for_by_the_address_that_it_names(
     assert asked == [place, f"hdfs://{location}"]
 
 
-def test_a_kdc_that_keeps_silent_is_not_waited_for_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_kdc_raises_an_error_after_the_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gate = threading.Event()
     native = SimpleNamespace(Client=lambda *_: gate.wait(), WriteOptions=Options)
     monkeypatch.setitem(sys.modules, "hdfs_native", native)
@@ -679,7 +683,9 @@ def test_a_kdc_that_keeps_silent_is_not_waited_for_either(monkeypatch: pytest.Mo
     gate.set()
 
 
-def test_files_are_made_as_the_site_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_created_with_the_configured_replication_block_size_and_umask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[dict[str, object]] = []
 
     def options(**told: object) -> Options:
@@ -701,7 +707,7 @@ def test_files_are_made_as_the_site_says(monkeypatch: pytest.MonkeyPatch) -> Non
     assert made == [strict, usual]
 
 
-def test_nobody_empties_a_whole_store() -> None:
+def test_deleting_the_contents_of_the_root_and_appending_are_not_supported() -> None:
     fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", Model(), 0o022, Options))
     with pytest.raises(NotImplementedError):
         fs.delete_dir_contents("/", accept_root_dir=True)
@@ -709,7 +715,7 @@ def test_nobody_empties_a_whole_store() -> None:
         fs.open_append_stream("/f")
 
 
-def test_a_client_is_one_of_its_place() -> None:
+def test_handlers_of_the_same_address_are_equal() -> None:
     one, same = (HdfsHandler("hdfs://one", Model(), 0o022, Options) for _ in range(2))
     other = HdfsHandler("hdfs://other", Model(), 0o022, Options)
     assert one == same
@@ -719,7 +725,7 @@ def test_a_client_is_one_of_its_place() -> None:
     assert pafs.PyFileSystem(one).normalize_path("/a?b#c//") == "/a?b#c//"
 
 
-def test_the_client_is_told_where_and_finds_the_rest_itself(
+def test_the_client_gets_the_address_and_a_missing_setting_or_package_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
@@ -760,7 +766,7 @@ def test_the_client_is_told_where_and_finds_the_rest_itself(
         ("viewfs", "", "viewfs:///"),
     ],
 )
-def test_what_has_no_port_is_a_name_service_or_has_the_usual_one(
+def test_an_address_without_a_port_is_a_name_service_or_gets_the_default_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, authority: str, place: str
 ) -> None:
     asked: list[str] = []
@@ -786,7 +792,7 @@ def test_what_has_no_port_is_a_name_service_or_has_the_usual_one(
     assert asked == [place]
 
 
-def test_a_local_disk_deletes_file_by_file_and_object_stores_rename_nothing() -> None:
+def test_a_local_disk_deletes_file_by_file_and_object_stores_rename_no_directories() -> None:
     traits = traits_of(pafs.LocalFileSystem())
     assert not traits.deletes_at_once
     assert not traits.refuses_taken_names

@@ -47,7 +47,7 @@ def files(root: Path) -> dict[str, str]:
     return {str(p.relative_to(root)): p.read_text() for p in found}
 
 
-def test_a_note_comes_back_as_it_went(root: Path) -> None:
+def test_a_note_is_read_as_it_was_written(root: Path) -> None:
     assert ConversionNote.read(str(root)) is None
     note = note_of(root)
     note.write(str(root))
@@ -65,7 +65,7 @@ def test_a_damaged_note_is_an_error(root: Path) -> None:
             ConversionNote.read(str(root))
 
 
-def test_what_is_noted_is_done_and_undone_from_wherever_it_broke_off(root: Path) -> None:
+def test_the_moves_of_a_note_can_be_repeated_and_undone_from_any_state(root: Path) -> None:
     note, before = note_of(root), files(root)
     done = {"000000_0": "a", "000001_0": "b", "_emptied/_metadata_acid": "_metadata_acid"}
     note.move_back(unguarded)
@@ -81,7 +81,7 @@ def test_what_is_noted_is_done_and_undone_from_wherever_it_broke_off(root: Path)
     assert files(root) == before
 
 
-def test_nothing_that_is_there_is_replaced(root: Path) -> None:
+def test_a_move_never_replaces_an_existing_file(root: Path) -> None:
     note = note_of(root)
     (root / "000001_0").write_text("somebody's")
     with pytest.raises(DirectoryExistsError, match="000001_0"):

@@ -64,11 +64,11 @@ TXNS = ValidTxnList(high_watermark=TxnId(20))
 COMMITTED, OPEN, ABORTED = ids(f"5:{MAX}::"), ids("5:5:5:"), ids(f"5:{MAX}::5")
 
 
-def test_a_job_without_an_entry_is_to_be_done(tmp_path: Path) -> None:
+def test_a_job_without_an_entry_is_not_committed(tmp_path: Path) -> None:
     assert committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS) == ()
 
 
-def test_a_confirmed_entry_is_committed_whatever_became_of_its_files(tmp_path: Path) -> None:
+def test_a_confirmed_entry_is_committed_even_without_its_files(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     done = entry(tmp_path, confirmed=True)
     ledger.write(done)
@@ -101,7 +101,7 @@ def test_a_confirmed_entry_that_the_metastore_contradicts_is_in_doubt(
     assert not ledger.is_certain(found)
 
 
-def test_an_entry_that_holds_the_text_of_another_job_is_damaged(tmp_path: Path) -> None:
+def test_an_entry_with_the_content_of_a_different_job_or_table_is_damaged(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     done = entry(tmp_path, confirmed=True)
     ledger.write(done)
@@ -113,7 +113,7 @@ def test_an_entry_that_holds_the_text_of_another_job_is_damaged(tmp_path: Path) 
         assert not ledger.is_certain(found)
 
 
-def test_a_prepared_entry_counts_if_its_write_id_is_visible(tmp_path: Path) -> None:
+def test_a_prepared_entry_is_committed_if_its_write_id_is_visible(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (entry(tmp_path),)
@@ -121,7 +121,9 @@ def test_a_prepared_entry_counts_if_its_write_id_is_visible(tmp_path: Path) -> N
     assert committed(ledger.entries(KEY), ABORTED, TXNS) == ()
 
 
-def test_it_is_certain_only_while_a_directory_is_there(tmp_path: Path) -> None:
+def test_a_prepared_entry_is_certain_only_while_one_of_its_directories_exists(
+    tmp_path: Path,
+) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     assert not ledger.is_certain(entry(tmp_path))
@@ -144,7 +146,7 @@ def test_it_is_certain_only_while_a_directory_is_there(tmp_path: Path) -> None:
         (COMMITTED, replace(TXNS, aborted=(TxnId(9),)), "delta_0000005_0000005_0000", False),
     ],
 )
-def test_a_killed_writer_is_confirmed_before_its_directory_goes(
+def test_a_prepared_entry_is_confirmed_only_if_it_is_committed_and_its_directory_is_given(
     tmp_path: Path,
     write_ids: ValidWriteIdList,
     txns: ValidTxnList,
@@ -161,7 +163,7 @@ def test_a_killed_writer_is_confirmed_before_its_directory_goes(
     assert confirmed == ([entry(tmp_path, confirmed=True)] if is_confirmed else [])
 
 
-def test_entries_that_are_confirmed_or_damaged_or_of_another_table_are_left_alone(
+def test_confirmed_damaged_and_foreign_entries_are_not_reported_as_unconfirmed(
     tmp_path: Path,
 ) -> None:
     ledger = ledger_of(tmp_path)
@@ -174,13 +176,13 @@ def test_entries_that_are_confirmed_or_damaged_or_of_another_table_are_left_alon
     assert ledger.unconfirmed(TXNS) == ()
 
 
-def test_a_prepared_entry_that_published_nothing_does_not_count(tmp_path: Path) -> None:
+def test_a_prepared_entry_without_directories_is_not_committed(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(replace(entry(tmp_path), directories=()))
     assert committed(ledger.entries(KEY), COMMITTED, TXNS) == ()
 
 
-def test_a_confirmed_entry_takes_the_place_of_its_prepared_one(tmp_path: Path) -> None:
+def test_a_confirmed_entry_takes_precedence_over_its_prepared_entry(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     ledger.write(entry(tmp_path, confirmed=True))
@@ -188,7 +190,9 @@ def test_a_confirmed_entry_takes_the_place_of_its_prepared_one(tmp_path: Path) -
     assert len(list((tmp_path / HIDDEN_DIRECTORY).iterdir())) == 2
 
 
-def test_one_attempt_neither_replaces_nor_withdraws_what_another_wrote(tmp_path: Path) -> None:
+def test_an_attempt_neither_replaces_nor_withdraws_the_entry_of_a_later_attempt(
+    tmp_path: Path,
+) -> None:
     ledger = ledger_of(tmp_path)
     done = replace(entry(tmp_path, attempt=SECOND, confirmed=True), txn_id=TxnId(10))
     ledger.write(done)
@@ -203,7 +207,7 @@ def tear(root: Path, torn: LedgerEntry) -> None:
     file.write_text(file.read_text()[:40])
 
 
-def test_of_a_torn_confirmation_the_name_is_believed_and_the_rest_is_the_prepared_entry(
+def test_a_truncated_confirmation_is_completed_from_its_prepared_entry(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = ledger_of(tmp_path)
@@ -216,7 +220,7 @@ def test_of_a_torn_confirmation_the_name_is_believed_and_the_rest_is_the_prepare
     assert "only its name can be read" in caplog.text
 
 
-def test_a_torn_confirmation_is_believed_as_little_as_a_whole_one_that_is_contradicted(
+def test_a_truncated_confirmation_that_the_metastore_contradicts_is_in_doubt(
     tmp_path: Path,
 ) -> None:
     ledger = ledger_of(tmp_path)
@@ -228,7 +232,7 @@ def test_a_torn_confirmation_is_believed_as_little_as_a_whole_one_that_is_contra
     assert not ledger.is_certain(found)
 
 
-def test_a_torn_confirmation_takes_nothing_from_what_another_attempt_prepared(
+def test_a_truncated_confirmation_does_not_affect_the_entry_of_a_different_attempt(
     tmp_path: Path,
 ) -> None:
     ledger = ledger_of(tmp_path)
@@ -241,7 +245,9 @@ def test_a_torn_confirmation_takes_nothing_from_what_another_attempt_prepared(
     assert (both[TxnId(9)].attempt, both[TxnId(9)].is_legible) == (FIRST, False)
 
 
-def test_a_torn_confirmation_alone_says_that_the_job_was_done_and_not_how(tmp_path: Path) -> None:
+def test_a_truncated_confirmation_alone_shows_only_that_the_job_was_committed(
+    tmp_path: Path,
+) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path, confirmed=True))
     tear(tmp_path, entry(tmp_path, confirmed=True))
@@ -254,7 +260,7 @@ def test_a_torn_confirmation_alone_says_that_the_job_was_done_and_not_how(tmp_pa
 @pytest.mark.parametrize(
     ("txns", "count"), [(TXNS, 1), (replace(TXNS, open=(9,)), 0), (replace(TXNS, aborted=(9,)), 0)]
 )
-def test_a_torn_prepared_entry_counts_if_its_transaction_may_be_committed(
+def test_a_truncated_prepared_entry_counts_unless_its_transaction_is_open_or_aborted(
     tmp_path: Path, txns: ValidTxnList, count: int
 ) -> None:
     ledger = ledger_of(tmp_path)
@@ -263,7 +269,9 @@ def test_a_torn_prepared_entry_counts_if_its_transaction_may_be_committed(
     assert len(committed(ledger.entries(KEY), COMMITTED, txns)) == count
 
 
-def test_a_torn_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(tmp_path: Path) -> None:
+def test_a_truncated_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(
+    tmp_path: Path,
+) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     tear(tmp_path, entry(tmp_path))
@@ -274,7 +282,7 @@ def test_a_torn_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(tmp_pa
     assert ledger.entries(KEY) == ()
 
 
-def test_of_an_entry_of_another_version_only_the_name_counts(tmp_path: Path) -> None:
+def test_only_the_name_of_an_entry_of_an_unknown_version_is_used(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path, confirmed=True))
     file = next((tmp_path / HIDDEN_DIRECTORY).iterdir())
@@ -282,7 +290,7 @@ def test_of_an_entry_of_another_version_only_the_name_counts(tmp_path: Path) -> 
     assert [e.is_legible for e in ledger.entries(KEY)] == [False]
 
 
-def test_a_table_made_again_remembers_nothing_of_the_one_before_it(tmp_path: Path) -> None:
+def test_a_recreated_table_ignores_the_ledger_of_its_predecessor(tmp_path: Path) -> None:
     ledger_of(tmp_path).write(entry(tmp_path, confirmed=True))
     assert (
         committed(Ledger(location=str(tmp_path), table_id="8.2").entries(KEY), COMMITTED, TXNS)
@@ -290,7 +298,9 @@ def test_a_table_made_again_remembers_nothing_of_the_one_before_it(tmp_path: Pat
     )
 
 
-def test_files_appear_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_partial_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
         "airflow_hiveacid.storage.stores.filesystem.move", lambda *_: (_ for _ in ()).throw(OSError)
     )
@@ -332,7 +342,7 @@ def test_pruning_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:
     assert {f.name for f in hidden.iterdir()} == {note.name, entry_name(young)}
 
 
-def test_a_job_that_forgets_soon_does_not_make_another_one_forget(tmp_path: Path) -> None:
+def test_pruning_respects_the_longer_retention_of_a_different_job(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     patient = replace(entry(tmp_path, confirmed=True), retention_s=10_000.0)
     ledger.write(patient)
@@ -343,14 +353,14 @@ def test_a_job_that_forgets_soon_does_not_make_another_one_forget(tmp_path: Path
     assert ledger.prune(now_s=12_000.0, retention_s=60.0) == 1
 
 
-def test_a_clock_that_is_a_month_ahead_makes_nobody_forget(tmp_path: Path) -> None:
+def test_pruning_by_a_clock_that_is_a_month_ahead_removes_nothing(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(done := entry(tmp_path, confirmed=True))
     assert ledger.prune(now_s=time.time() + 31 * 86_400, retention_s=30 * 86_400) == 0
     assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (done,)
 
 
-def test_an_entry_of_a_clock_that_is_behind_is_kept_for_as_long_as_others(tmp_path: Path) -> None:
+def test_an_entry_written_by_a_slow_clock_is_kept_for_its_full_retention(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path, confirmed=True))  # recorded in 1970, by its own account
     hidden = tmp_path / HIDDEN_DIRECTORY
@@ -360,7 +370,7 @@ def test_an_entry_of_a_clock_that_is_behind_is_kept_for_as_long_as_others(tmp_pa
     assert ledger.prune(now_s=5200.0, retention_s=60.0) == 1
 
 
-def test_an_entry_that_cannot_be_read_now_is_not_passed_over(
+def test_an_entry_that_cannot_be_read_raises_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger_of(tmp_path).write(entry(tmp_path, confirmed=True))
@@ -373,7 +383,7 @@ def test_an_entry_that_cannot_be_read_now_is_not_passed_over(
         committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS)
 
 
-def test_what_a_killed_writer_has_left_half_written_is_pruned(tmp_path: Path) -> None:
+def test_incomplete_files_of_a_killed_writer_are_pruned(tmp_path: Path) -> None:
     half = tmp_path / HIDDEN_DIRECTORY / f"{ASIDE_PREFIX}00"
     half.parent.mkdir()
     half.write_text("{")
@@ -384,7 +394,7 @@ def test_what_a_killed_writer_has_left_half_written_is_pruned(tmp_path: Path) ->
     assert not half.exists()
 
 
-def test_of_very_many_old_entries_each_job_prunes_a_few(
+def test_each_job_prunes_only_a_limited_number_of_old_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_MOST_PRUNED", 3)
@@ -401,7 +411,7 @@ def test_of_very_many_old_entries_each_job_prunes_a_few(
 @pytest.mark.parametrize(
     ("txns", "count"), [(TXNS, 1), (replace(TXNS, open=(9,)), 0), (replace(TXNS, aborted=(9,)), 0)]
 )
-def test_a_write_id_above_the_list_counts_if_its_transaction_is_committed(
+def test_an_entry_with_a_write_id_above_the_list_counts_if_its_transaction_is_committed(
     tmp_path: Path, txns: ValidTxnList, count: int
 ) -> None:
     """4.0.1 may end its list below what a transaction committed that had begun earlier."""
@@ -432,7 +442,7 @@ def rolled(root: Path, monkeypatch: pytest.MonkeyPatch, *, retention_s: float = 
     return ledger
 
 
-def test_entries_in_a_roll_are_found_and_their_files_are_gone(
+def test_rolled_entries_are_found_and_their_files_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = rolled(tmp_path, monkeypatch)
@@ -454,7 +464,7 @@ def test_entries_in_a_roll_are_found_and_their_files_are_gone(
     assert Ledger(location=str(tmp_path), table_id="8.1").entries(KEY) == ()
 
 
-def test_a_damaged_roll_is_an_error_since_nobody_knows_what_it_says_is_done(
+def test_a_damaged_roll_raises_an_error_that_names_the_file_and_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = rolled(tmp_path, monkeypatch)
@@ -472,7 +482,7 @@ def test_a_damaged_roll_is_an_error_since_nobody_knows_what_it_says_is_done(
 
 
 @pytest.mark.parametrize("damage", ["torn", "of another job", "of another version"])
-def test_a_damaged_file_does_not_count_for_more_than_the_whole_entry_in_a_roll(
+def test_an_intact_entry_in_a_roll_takes_precedence_over_a_damaged_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     """A job that died while it rolled up has left it, and a disk has damaged it since."""
@@ -487,7 +497,7 @@ def test_a_damaged_file_does_not_count_for_more_than_the_whole_entry_in_a_roll(
 
 
 @pytest.mark.parametrize("text", [b"{", b'{"version": 99}'])
-def test_of_a_damaged_entry_in_a_roll_the_name_counts(tmp_path: Path, text: bytes) -> None:
+def test_the_name_of_a_damaged_entry_in_a_roll_is_used(tmp_path: Path, text: bytes) -> None:
     ledger, whole = ledger_of(tmp_path), entry(tmp_path, confirmed=True)
     done = replace(whole, txn_id=TxnId(10))
     ledger.write(done)
@@ -507,7 +517,7 @@ def test_of_a_damaged_entry_in_a_roll_the_name_counts(tmp_path: Path, text: byte
     assert ledger.entry_of(txn_id=10, write_id=None) == done
 
 
-def test_a_damaged_entry_stays_beside_the_roll(
+def test_a_damaged_entry_is_still_found_after_a_roll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
@@ -519,7 +529,7 @@ def test_a_damaged_entry_stays_beside_the_roll(
     assert [e.is_legible for e in ledger.entries(KEY)] == [False]
 
 
-def test_entries_that_are_over_leave_their_roll_and_others_do_not(
+def test_expired_entries_are_removed_from_a_roll_and_others_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
@@ -571,14 +581,14 @@ def settle(root: Path, now_s: float, retention_s: float = 0.0, *, newest_s: floa
 YEAR_S = 365 * 86400.0
 
 
-def test_a_roll_goes_when_all_of_it_is_over_and_not_before(tmp_path: Path) -> None:
+def test_a_roll_is_removed_only_after_all_its_entries_have_expired(tmp_path: Path) -> None:
     roll_of(tmp_path, (9, 1.0, 10.0), (10, 1.0, 2 * YEAR_S))
     (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
     assert settle(tmp_path, YEAR_S, newest_s=YEAR_S) == {9, 10}
     assert settle(tmp_path, 3 * YEAR_S, newest_s=3 * YEAR_S) == set()
 
 
-def test_a_clock_that_is_ahead_makes_no_roll_forget(
+def test_a_clock_that_is_ahead_removes_no_entry_from_a_roll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roll_of(tmp_path, (9, 1.0, 10.0))
@@ -590,7 +600,7 @@ def test_a_clock_that_is_ahead_makes_no_roll_forget(
     assert merged.name.split(".")[2] == "2"
 
 
-def test_a_roll_sorts_behind_what_it_replaces(
+def test_the_name_of_a_roll_sorts_after_the_names_of_the_files_it_replaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that lists by name, page by page, shows either the roll or what it replaced."""
@@ -610,7 +620,7 @@ def test_a_roll_sorts_behind_what_it_replaces(
     ("now_s", "retention_s", "is_known"),
     [(111.0, 0.0, True), (112.0, 0.0, False), (112.0, 50.0, True), (152.0, 50.0, False)],
 )
-def test_an_entry_in_a_roll_is_kept_for_the_longer_time_from_when_it_was_written(
+def test_a_rolled_entry_is_kept_from_its_file_time_for_the_longer_retention(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     now_s: float,
@@ -632,7 +642,7 @@ def test_an_entry_in_a_roll_is_kept_for_the_longer_time_from_when_it_was_written
     assert found == ({9} if is_known else set())
 
 
-def test_an_entry_in_a_roll_that_cannot_be_read_is_never_over(
+def test_an_unreadable_entry_in_a_roll_never_expires(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_MERGE_AT", 1)

@@ -33,7 +33,7 @@ def month(value: str | None) -> PartitionName:
     return PartitionName(("month",), (value,))
 
 
-def test_when_replacements_were_first_seen_comes_back_for_their_partition_alone(
+def test_first_seen_times_are_read_for_their_own_partition_only(
     notes: TableNotes,
 ) -> None:
     notes.note_first_seen(month("a/b"), SEEN)
@@ -44,7 +44,7 @@ def test_when_replacements_were_first_seen_comes_back_for_their_partition_alone(
     assert notes.first_seen(WHOLE) == {}
 
 
-def test_new_notes_replace_the_old_ones_and_none_leave_no_file(notes: TableNotes) -> None:
+def test_new_first_seen_notes_replace_the_old_ones(notes: TableNotes) -> None:
     notes.note_first_seen(WHOLE, SEEN)
     notes.note_first_seen(WHOLE, {"base_0000002": SEEN["base_0000002"]})
     assert notes.first_seen(WHOLE) == {"base_0000002": SEEN["base_0000002"]}
@@ -53,7 +53,9 @@ def test_new_notes_replace_the_old_ones_and_none_leave_no_file(notes: TableNotes
     assert notes.first_seen(WHOLE) == {}
 
 
-def test_how_far_a_compaction_went_comes_back_until_it_is_forgotten(notes: TableNotes) -> None:
+def test_the_highest_write_id_of_a_compaction_is_read_until_it_is_forgotten(
+    notes: TableNotes,
+) -> None:
     notes.note_highest_write_id(3, WriteId(17))
     notes.note_highest_write_id(4, WriteId(18))
     assert (notes.highest_write_id(3), notes.highest_write_id(4)) == (17, 18)
@@ -77,7 +79,7 @@ def test_how_far_a_compaction_went_comes_back_until_it_is_forgotten(notes: Table
     ],
     ids=lambda text: text[:20],
 )
-def test_a_note_that_was_cut_off_is_as_good_as_none(
+def test_an_invalid_note_is_treated_as_missing(
     notes: TableNotes, tmp_path: Path, text: str
 ) -> None:
     notes.note_first_seen(WHOLE, SEEN)
@@ -88,14 +90,14 @@ def test_a_note_that_was_cut_off_is_as_good_as_none(
     assert notes.highest_write_id(3) is None
 
 
-def test_notes_are_where_no_reader_looks(notes: TableNotes, tmp_path: Path) -> None:
+def test_notes_are_hidden_from_readers_of_the_table(notes: TableNotes, tmp_path: Path) -> None:
     notes.note_first_seen(WHOLE, SEEN)
     notes.note_highest_write_id(3, WriteId(17))
     assert len(list((tmp_path / "t").rglob("*.json"))) == 2
     assert list_table(notes.location).files == ()
 
 
-def test_notes_of_another_table_that_was_here_are_not_met(notes: TableNotes) -> None:
+def test_notes_of_an_earlier_table_at_the_same_location_are_ignored(notes: TableNotes) -> None:
     notes.note_first_seen(WHOLE, SEEN)
     notes.note_highest_write_id(3, WriteId(17))
     other = replace(notes, table_id="99.4")

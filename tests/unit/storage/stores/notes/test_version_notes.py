@@ -70,7 +70,7 @@ def bundles(tmp_path: Path) -> list[str]:
     return [name for name in hidden(tmp_path) if name.startswith("_commit")]
 
 
-def test_what_is_noted_is_read_back(notes: VersionNotes) -> None:
+def test_notes_are_read_as_they_were_written(notes: VersionNotes) -> None:
     notes.note_commit(commit(2))
     notes.note_commit(commit(1))
     assert notes.commits() == (commit(1), commit(2))
@@ -100,7 +100,7 @@ def test_what_is_noted_is_read_back(notes: VersionNotes) -> None:
     assert notes.promises().resets == notes.resets()
 
 
-def test_a_new_promise_begins_with_nothing(notes: VersionNotes) -> None:
+def test_a_new_guarantee_starts_without_horizons(notes: VersionNotes) -> None:
     keeping = Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0)
     notes.note_keeping(keeping)
     notes.note_horizon(Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5))
@@ -110,7 +110,7 @@ def test_a_new_promise_begins_with_nothing(notes: VersionNotes) -> None:
     assert (found.horizons, found.has_ended) == ((), False)
 
 
-def test_who_reads_while_a_horizon_takes_the_place_of_another_reads_one_of_them(
+def test_a_reader_finds_the_new_horizon_while_it_replaces_the_old_one(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0))
@@ -130,7 +130,9 @@ def test_who_reads_while_a_horizon_takes_the_place_of_another_reads_one_of_them(
     assert notes.promises().horizons == (later,)
 
 
-def test_a_tag_replaces_one_of_its_name(notes: VersionNotes, tmp_path: Path) -> None:
+def test_a_tag_replaces_the_earlier_tag_with_the_same_name(
+    notes: VersionNotes, tmp_path: Path
+) -> None:
     root = TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"base_1", "delta_2_2"}))
     tag = Tag(name="a/b ä", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0, roots=(root,))
     notes.note_tag(tag)
@@ -148,7 +150,7 @@ def test_a_tag_replaces_one_of_its_name(notes: VersionNotes, tmp_path: Path) -> 
     assert notes.tags() == ()
 
 
-def test_who_reads_while_a_tag_takes_the_place_of_another_reads_one_of_them(
+def test_a_reader_finds_the_new_tag_while_it_replaces_the_old_one(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tag = Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0)
@@ -167,7 +169,7 @@ def test_who_reads_while_a_tag_takes_the_place_of_another_reads_one_of_them(
     assert notes.tags() == (later,)
 
 
-def test_many_commits_are_put_together_and_old_ones_forgotten(
+def test_many_commit_notes_are_bundled_and_old_ones_are_removed(
     notes: VersionNotes, tmp_path: Path
 ) -> None:
     for number in range(1, 50):
@@ -188,7 +190,7 @@ def test_many_commits_are_put_together_and_old_ones_forgotten(
     assert [n.write_id for n in notes.commits()] == list(range(5, 101))
 
 
-def test_what_a_partition_without_a_base_has_of_a_commit_is_not_forgotten(
+def test_a_commit_note_is_kept_while_one_of_its_partitions_needs_it(
     notes: VersionNotes,
 ) -> None:
     other = PartitionName.parse("p=2")
@@ -211,7 +213,7 @@ def test_what_a_partition_without_a_base_has_of_a_commit_is_not_forgotten(
     assert notes.commits()[0].write_id == 51
 
 
-def test_who_reads_while_they_are_put_together_reads_all(
+def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(1, 61):
@@ -228,7 +230,7 @@ def test_who_reads_while_they_are_put_together_reads_all(
     assert [n.write_id for n in notes.commits()] == list(range(1, 61))
 
 
-def test_notes_of_compactions_and_losses_are_put_together_under_who_reads_them(
+def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
     notes: VersionNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One more of each is there every day, and every reader of a version reads them all."""
@@ -259,7 +261,7 @@ def test_notes_of_compactions_and_losses_are_put_together_under_who_reads_them(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}'])
-def test_a_damaged_commit_is_left_out_and_a_damaged_tag_is_an_error(
+def test_a_damaged_commit_note_is_ignored_and_a_damaged_tag_raises_an_error(
     notes: VersionNotes, tmp_path: Path, text: str
 ) -> None:
     notes.note_commit(commit(1))
@@ -273,7 +275,7 @@ def test_a_damaged_commit_is_left_out_and_a_damaged_tag_is_an_error(
 
 
 @pytest.mark.parametrize("deletions", [1, 2, 3])
-def test_a_promise_is_no_longer_read_once_any_note_of_it_is_gone(
+def test_a_guarantee_is_not_read_after_an_interrupted_removal_of_its_notes(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch, deletions: int
 ) -> None:
     """A promise without its horizons would claim versions whose files are cleaned away."""

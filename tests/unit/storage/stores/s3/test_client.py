@@ -34,7 +34,7 @@ from airflow_hiveacid.storage.stores.s3.client import (
         ({"fs.s3a.bucket.other.endpoint": "http://own"}, None),
     ],
 )
-def test_the_endpoint_is_that_of_the_settings(
+def test_the_endpoint_is_taken_from_the_s3a_settings(
     settings: dict[str, str], endpoint: str | None
 ) -> None:
     assert endpoint_of("lake", settings) == endpoint
@@ -52,7 +52,7 @@ def test_the_endpoint_is_that_of_the_settings(
         ({"fs.s3a.endpoint.region": "x"}, {"AWS_REGION": "eu-west-3"}, "x"),
     ],
 )
-def test_the_region_is_that_of_settings_endpoint_or_environment(
+def test_the_region_is_taken_from_settings_endpoint_or_environment(
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, str],
     environment: dict[str, str],
@@ -68,11 +68,11 @@ def test_the_region_is_that_of_settings_endpoint_or_environment(
 @pytest.mark.parametrize(
     ("said", "is_one"), [("true", True), (" True", True), ("false", False), ("", False)]
 )
-def test_a_switch_is_read_as_hadoop_reads_it(said: str, is_one: bool) -> None:
+def test_a_boolean_setting_is_parsed_as_in_hadoop(said: str, is_one: bool) -> None:
     assert is_path_style("lake", {"fs.s3a.path.style.access": said}) is is_one
 
 
-def test_an_empty_setting_is_none() -> None:
+def test_an_empty_setting_is_treated_as_missing() -> None:
     own = {"fs.s3a.bucket.lake.path.style.access": "", "fs.s3a.path.style.access": "true"}
     assert setting_of("lake", own, "path.style.access") == "true"
 
@@ -80,7 +80,7 @@ def test_an_empty_setting_is_none() -> None:
 @pytest.mark.parametrize(
     "root", ["b/t/_tmp_hiveacid_1-a", "b/_attempts/t/_tmp_hiveacid_1-a/p=_attempts/q=2"]
 )
-def test_a_path_of_an_attempt_says_where_the_file_belongs(root: str) -> None:
+def test_the_final_path_of_a_file_is_derived_from_its_attempt_path(root: str) -> None:
     found = attempt_of(attempt_path(root, "9f", "base_0000001", "bucket_00000"))
     assert found is not None
     assert found.attempt == "9f"
@@ -98,5 +98,5 @@ def test_a_path_of_an_attempt_says_where_the_file_belongs(root: str) -> None:
         "bucket_00000",
     ],
 )
-def test_any_other_path_is_none_of_an_attempt(path: str) -> None:
+def test_other_paths_do_not_name_an_attempt(path: str) -> None:
     assert attempt_of(path) is None
