@@ -193,9 +193,7 @@ def evaluated(frame: DataFrame) -> list[Answer]:
         }
     else:
         texts = [
-            f"cast({field.name} AS {kind})"
-            if (kind := collectable(field.dataType))
-            else field.name
+            f"cast({field.name} AS {kind})" if (kind := collectable(field.dataType)) else field.name
             for field in fields
         ]
         found = {row[0]: list(row)[1:] for row in frame.selectExpr("q", *texts).collect()}
