@@ -293,7 +293,7 @@ def delta_ratio(value: float | str, argument: str) -> float:
     """Return a threshold for the bytes of deltas as a share of the base's bytes.
 
     Raises:
-        ConfigurationError: the value is not a number above 0.
+        ConfigurationError: the value is not a number above 0 and at most 1.
     """
     found = number(value, argument)
     CompactionPolicy(delta_count=None, delta_ratio=found)
