@@ -32,14 +32,14 @@ def _cell(name: str, area: str = "a", *, outcome: str = RAN, place: Place | None
     return Cell(area=area, combination=name, version="1", outcome=outcome, place=place)
 
 
-def test_the_table_and_the_page_say_what_has_run() -> None:
+def test_the_support_table_and_the_clusters_page_match_the_recorded_results() -> None:
     found = read()
     support = files.SUPPORT.read_text()
     assert put_between(support, overview(found)) == support
     assert page_of(found) == files.PAGE.read_text()
 
 
-def test_no_cell_is_empty_and_none_has_failed() -> None:
+def test_no_cell_of_the_clusters_page_is_empty_or_failed() -> None:
     found = read()
     assert [cell for cell in found if cell.outcome == FAILED] == []
     lines = [*page_of(found).splitlines(), *overview(found).splitlines()[2:]]
@@ -51,13 +51,13 @@ def test_no_cell_is_empty_and_none_has_failed() -> None:
     assert [cells for cells in rows if not all(cell.strip() for cell in cells)] == []
 
 
-def test_each_master_and_each_login_has_run_somewhere() -> None:
+def test_each_spark_master_and_each_login_has_run_at_least_once() -> None:
     places = {cell.place for cell in read() if cell.place}
     assert {place.spark for place in places} == set(SPARKS)
     assert {place.login for place in places} == set(LOGINS)
 
 
-def test_one_failure_is_seen_in_the_table() -> None:
+def test_a_single_failure_is_shown_in_the_support_table() -> None:
     cells = [_cell("x", place=_HERE), _cell("y", outcome=FAILED, place=_HERE)]
     assert "| local | none: failed |" in overview(cells)
     assert "| local | none |" in overview(cells[:1])
@@ -65,13 +65,13 @@ def test_one_failure_is_seen_in_the_table() -> None:
         overview_of([(Place("local", "none", "tape"), True)])
 
 
-def test_what_was_skipped_has_run_nowhere() -> None:
+def test_a_skipped_combination_is_shown_as_not_run() -> None:
     assert "| local | not run |" in overview([_cell("x", outcome=NOT_RUN, place=_HERE)])
     both = [_cell("x", outcome=NOT_RUN, place=_HERE), _cell("y", place=_HERE)]
     assert "| local | none |" in overview(both)
 
 
-def test_cells_survive_their_files_and_older_ones_go_with_a_whole_run(tmp_path: Path) -> None:
+def test_a_partial_run_keeps_older_results_and_a_whole_run_removes_them(tmp_path: Path) -> None:
     json_file, page, support = tmp_path / "c.json", tmp_path / "c.md", tmp_path / "support.md"
     support.write_text(
         "head\n<!-- clusters: written by `make clusters` -->\n<!-- end of clusters -->\n"

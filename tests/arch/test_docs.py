@@ -76,13 +76,13 @@ def test_each_link_to_a_file_of_the_repository_resolves(page: Path) -> None:
     assert broken_links(page) == []
 
 
-def test_a_link_to_a_missing_file_or_heading_is_seen(tmp_path: Path) -> None:
+def test_a_link_to_a_missing_file_or_heading_is_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A `title`\n[a](page.md#a-title) [b](#b) [c](c.md) [d](https://d.example)\n")
     assert broken_links(page) == ["#b", "c.md"]
 
 
-def test_each_page_that_code_names_is_there() -> None:
+def test_each_page_that_the_code_names_exists() -> None:
     files = [file for folder in CODE for file in (ROOT / folder).rglob("*.py")]
     named = {name for file in files for name in _CITED.findall(file.read_text())}
     assert "docs/decisions/ledger.md" in named
@@ -95,7 +95,7 @@ def test_the_index_names_each_decision_page_once() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_decision_page_has_its_parts(page: Path) -> None:
+def test_a_decision_page_has_the_required_sections(page: Path) -> None:
     text = page.read_text()
     head, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
     title, _, rule = head.partition("\n")
@@ -110,13 +110,13 @@ def test_a_decision_page_has_its_parts(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_each_module_and_test_that_a_decision_page_names_is_there(page: Path) -> None:
+def test_each_module_and_test_that_a_decision_page_names_exists(page: Path) -> None:
     named = set(_MODULE.findall(page.read_text()))
     assert named
     assert {name for name in named if not is_there(name)} == set()
 
 
-def test_the_glossary_names_what_the_code_has() -> None:
+def test_each_code_name_in_the_glossary_exists_in_the_code() -> None:
     code = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
@@ -124,7 +124,7 @@ def test_the_glossary_names_what_the_code_has() -> None:
     assert {name for name in named if not re.search(rf"\b{name}\b", code)} == set()
 
 
-def test_the_page_of_errors_shows_the_classes_as_they_are() -> None:
+def test_the_page_of_errors_is_up_to_date_with_the_error_classes() -> None:
     assert errors_page.PAGE.read_text() == "\n".join(errors_page.lines()) + "\n"
 
 
@@ -143,7 +143,7 @@ _ADDED = {"Job": {"result_uri"}}
 
 
 @pytest.mark.parametrize("section", _RESULTS)
-def test_the_page_of_results_has_the_fields_of_the_classes(section: str) -> None:
+def test_the_page_of_results_lists_the_fields_of_the_result_classes(section: str) -> None:
     one = _RESULTS[section]
     record = one.record() if isinstance(one, DueDirectory | NewData | FreeLock) else to_json(one)
     assert isinstance(record, dict)

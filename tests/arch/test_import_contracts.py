@@ -66,14 +66,14 @@ def load(modules: list[str], allowed: tuple[str, ...]) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize("room", ALLOWED)
-def test_a_room_loads_with_the_other_rooms_libraries_refused(room: str) -> None:
+def test_a_package_can_be_imported_without_the_libraries_of_other_packages(room: str) -> None:
     modules = modules_of(room)
     assert len(modules) > 1
     done = load(modules, ALLOWED[room])
     assert done.returncode == 0, done.stderr
 
 
-def test_a_refused_library_is_really_refused(tmp_path: Path) -> None:
+def test_the_import_of_a_refused_library_fails(tmp_path: Path) -> None:
     (tmp_path / "greedy.py").write_text("import pytest\n")
     script = REFUSAL.replace(
         "sys.meta_path", f"sys.path.insert(0, {str(tmp_path)!r})\nsys.meta_path"
@@ -89,13 +89,13 @@ def test_a_refused_library_is_really_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.airflow
-def test_what_airflow_reads_at_every_start_loads_no_library() -> None:
+def test_the_provider_info_imports_no_library() -> None:
     done = load(["airflow_hiveacid.provider_info"], ())
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_face_loads_no_library_and_lists_its_names(face: str) -> None:
+def test_a_public_module_lists_its_names_without_importing_a_library(face: str) -> None:
     done = load([face], ())
     assert done.returncode == 0, done.stderr
     script = f"""
@@ -114,7 +114,7 @@ print(sorted(name for name in sys.modules if name.startswith("{PACKAGE.name}."))
     assert done.stdout.strip() == str(sorted([face, *more, *lazy]))
 
 
-def test_the_package_itself_loads_nothing() -> None:
+def test_the_import_of_the_package_imports_no_other_module() -> None:
     script = (
         "import sys; old = {*sys.modules}; import airflow_hiveacid; print({*sys.modules} - old)"
     )
@@ -124,7 +124,7 @@ def test_the_package_itself_loads_nothing() -> None:
     assert set(ast.literal_eval(done.stdout)) == {"airflow_hiveacid", "__future__"}
 
 
-def test_a_metastore_is_described_without_pyspark() -> None:
+def test_a_metastore_can_be_described_without_pyspark() -> None:
     script = REFUSAL + "\nfrom airflow_hiveacid.acid import KerberosLogin, Metastore, Transport"
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -139,7 +139,7 @@ def test_a_metastore_is_described_without_pyspark() -> None:
 
 @pytest.mark.airflow
 @pytest.mark.parametrize("room", ["hooks", "operators", "sensors", "triggers"])
-def test_what_a_dag_file_imports_loads_neither_arrow_nor_pyspark(room: str) -> None:
+def test_modules_that_dag_files_import_load_neither_arrow_nor_pyspark(room: str) -> None:
     # The scheduler parses DAG files every few seconds; what lists files is loaded when a task runs.
     script = """
 import sys
@@ -161,7 +161,7 @@ for module in sys.argv[1:]:
     assert done.returncode == 0, done.stderr
 
 
-def test_no_room_imports_what_it_may_not_see(tmp_path: Path) -> None:
+def test_no_package_violates_an_import_contract(tmp_path: Path) -> None:
     lint = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run(
         [str(lint), "--no-logo", "--cache-dir", str(tmp_path)],
@@ -173,7 +173,7 @@ def test_no_room_imports_what_it_may_not_see(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_module_belongs_to_a_contract() -> None:
+def test_every_package_belongs_to_an_import_contract() -> None:
     config = (ROOT / "pyproject.toml").read_text()
     rooms = {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file()}
     unnamed = {room for room in rooms if f"airflow_hiveacid.{room}" not in config}

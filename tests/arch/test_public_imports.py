@@ -50,11 +50,11 @@ def relative(file: Path) -> str:
 
 
 @pytest.mark.parametrize("file", [*_PAGES, *_PROGRAMS], ids=relative)
-def test_what_users_are_shown_imports_public_names_only(file: Path) -> None:
+def test_documentation_and_examples_import_only_public_names(file: Path) -> None:
     assert not_public(file.read_text()) == []
 
 
-def test_pages_and_programs_are_found() -> None:
+def test_the_imports_of_pages_and_programs_are_found() -> None:
     everything = "\n".join(file.read_text() for file in [*_PAGES, *_PROGRAMS])
     found = {module for module, _ in _FROM.findall(everything)}
     assert found >= {PACKAGE, *(f"{PACKAGE}.{face}" for face in ("acid", "hooks", "operators"))}
@@ -71,7 +71,7 @@ def test_pages_and_programs_are_found() -> None:
         ("values (`airflow_hiveacid.plan.x`)", "airflow_hiveacid.plan.x"),
     ],
 )
-def test_a_module_below_a_face_and_an_internal_name_are_refused(text: str, wrong: str) -> None:
+def test_an_internal_module_or_name_is_refused(text: str, wrong: str) -> None:
     assert wrong in " ".join(not_public(text))
 
 
@@ -84,7 +84,7 @@ def test_a_module_below_a_face_and_an_internal_name_are_refused(text: str, wrong
         "`python -m airflow_hiveacid.local up` and `airflow_hiveacid.local.pytest_plugin`.",
     ],
 )
-def test_public_names_and_commands_are_let_through(text: str) -> None:
+def test_public_names_and_commands_are_accepted(text: str) -> None:
     assert not_public(text) == []
 
 

@@ -92,19 +92,19 @@ def parameters(functions: list[Any]) -> list[str]:
 
 
 @every_face
-def test_the_public_names_are_those_of_the_file(face: str) -> None:
+def test_the_public_names_are_exactly_those_listed_in_the_file(face: str) -> None:
     listed = [line for line in _FILE.read_text().splitlines() if line.startswith(f"{face}.")]
     assert sorted(shown(*entry) for entry in public(face)) == listed
 
 
-def test_the_file_is_sorted_and_lists_no_other_module() -> None:
+def test_the_file_of_public_names_is_sorted_and_lists_only_public_modules() -> None:
     lines = _FILE.read_text().splitlines()
     assert lines == sorted(set(lines))
     assert {line.partition(".")[0] for line in lines} == {*ANYWHERE, *OF_AIRFLOW}
 
 
 @every_face
-def test_what_a_face_hands_on_is_what_type_checkers_find(face: str) -> None:
+def test_a_public_module_exports_the_names_that_type_checkers_find(face: str) -> None:
     module = import_module(f"{PACKAGE}.{face}")
     homes = homes_of(module.__name__)
     assert sorted(homes) == sorted(names_of(module.__name__))
@@ -130,7 +130,7 @@ def test_every_public_name_has_a_docstring(face: str) -> None:
 
 
 @every_face
-def test_docstrings_of_public_names_send_users_to_public_names(face: str) -> None:
+def test_docstrings_of_public_names_mention_only_public_names(face: str) -> None:
     texts = {name: own_docstring(v) for name, v in public(face) if not isinstance(v, enum.Enum)}
     texts[face] = import_module(f"{PACKAGE}.{face}").__doc__ or ""
     for name, text in texts.items():
@@ -139,7 +139,7 @@ def test_docstrings_of_public_names_send_users_to_public_names(face: str) -> Non
         assert named - {*names_of(f"{PACKAGE}.errors")} == set(), name
 
 
-def test_every_error_derives_from_one_that_users_can_catch() -> None:
+def test_every_error_derives_from_a_public_error() -> None:
     names = names_of(f"{PACKAGE}.errors")
     everything = [e for e in vars(errors).values() if isinstance(e, type)]
     for error in (e for e in everything if issubclass(e, errors.HiveAcidError)):

@@ -34,17 +34,19 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_compose_runs_the_airflow_that_is_pinned(compose: dict[str, Any]) -> None:
+def test_compose_runs_the_pinned_airflow_version(compose: dict[str, Any]) -> None:
     service = compose["x-airflow"]
     assert service["build"]["args"]["AIRFLOW_VERSION"] == pins()["apache-airflow"]
     assert service["image"].endswith(f":{pins()['apache-airflow']}")
 
 
-def test_compose_runs_the_spark_that_is_pinned(compose: dict[str, Any]) -> None:
+def test_compose_runs_the_pinned_spark_version(compose: dict[str, Any]) -> None:
     assert compose["x-spark"]["image"].endswith(f":{pins()['pyspark']}")
 
 
-def test_compose_runs_the_metastore_that_we_start_ourselves(compose: dict[str, Any]) -> None:
+def test_compose_runs_the_same_metastore_version_as_the_local_metastore(
+    compose: dict[str, Any],
+) -> None:
     arguments = compose["services"]["metastore-image"]["build"]["args"]
     assert arguments["HIVE_VERSION"] == HIVE_4.version
     assert arguments["POSTGRESQL_DRIVER_VERSION"] == POSTGRESQL_DRIVER_VERSION
@@ -53,7 +55,7 @@ def test_compose_runs_the_metastore_that_we_start_ourselves(compose: dict[str, A
     assert DEPENDENCY_PLUGIN in (ROOT / "docker/metastore/Dockerfile").read_text()
 
 
-def test_driver_and_executors_run_one_python() -> None:
+def test_the_driver_and_the_executors_run_the_same_python_version() -> None:
     airflow = (ROOT / "docker/airflow.Dockerfile").read_text()
     spark = (ROOT / "docker/spark.Dockerfile").read_text()
     found = re.findall(r"^FROM \S*python:?(3\.\d+)", airflow + spark, re.MULTILINE)
@@ -69,7 +71,7 @@ def test_compose_names_only_services_and_volumes_that_exist(compose: dict[str, A
         assert {name for name in named if not name.startswith(".")} <= set(compose["volumes"])
 
 
-def test_compose_mounts_and_builds_only_what_is_there(compose: dict[str, Any]) -> None:
+def test_compose_mounts_and_builds_only_existing_files(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
         for mount in service.get("volumes", ()):
             source = mount.split(":")[0]
@@ -92,7 +94,7 @@ def test_every_secret_comes_from_the_environment_file(compose: dict[str, Any]) -
         assert "${" not in " ".join(service.get("command", ()))
 
 
-def test_compose_waits_for_each_of_airflows_components(compose: dict[str, Any]) -> None:
+def test_compose_has_a_health_check_for_each_airflow_component(compose: dict[str, Any]) -> None:
     services = compose["services"]
     running = {name for name in services if name.startswith("airflow-")} - {"airflow-prepare"}
     checks = {name: services[name]["healthcheck"]["test"] for name in running}
@@ -103,7 +105,7 @@ def test_compose_waits_for_each_of_airflows_components(compose: dict[str, Any]) 
     }
 
 
-def test_compose_expects_every_service_that_ends_to_end_well(compose: dict[str, Any]) -> None:
+def test_compose_waits_for_the_success_of_every_service_that_ends(compose: dict[str, Any]) -> None:
     # `docker compose up --wait` fails when any other service ends.
     services = compose["services"]
     ending = {name for name, s in services.items() if s.get("restart", "no") == "no"}
@@ -116,7 +118,7 @@ def test_compose_expects_every_service_that_ends_to_end_well(compose: dict[str, 
     assert ending == awaited
 
 
-def test_airflows_image_gets_no_version_that_we_pin(project: dict[str, Any]) -> None:
+def test_the_airflow_image_installs_no_version_that_we_pin(project: dict[str, Any]) -> None:
     steps = (ROOT / "docker/airflow.Dockerfile").read_text().split("USER airflow")[1]
     commands = re.sub(r"\\\n", "", steps[steps.index("RUN ") :]).removeprefix("RUN ").split("&&")
     found = [" ".join(command.split()) for command in commands]
@@ -128,7 +130,7 @@ def test_airflows_image_gets_no_version_that_we_pin(project: dict[str, Any]) -> 
     assert not airflow.specifier.contains("4.0.0")
 
 
-def test_every_requirement_is_pinned_and_allowed(project: dict[str, Any]) -> None:
+def test_every_requirement_is_pinned_to_an_allowed_version(project: dict[str, Any]) -> None:
     listed = [
         *project["project"]["dependencies"],
         *project["dependency-groups"]["spark-runtime"],
@@ -140,7 +142,7 @@ def test_every_requirement_is_pinned_and_allowed(project: dict[str, Any]) -> Non
         assert requirement.specifier.contains(pins()[requirement.name]), text
 
 
-def test_the_pins_name_no_address() -> None:
+def test_the_pinned_requirements_contain_no_url() -> None:
     assert not re.search(r"https?:|@", (ROOT / "constraints.txt").read_text())
 
 

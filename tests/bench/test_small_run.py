@@ -38,7 +38,7 @@ def run_small(records: Path, *options: str) -> tuple[Pair, ...]:
     return pairs(read_records(records))
 
 
-def test_a_small_run_measures_every_case_beside_its_yardstick(tmp_path: Path) -> None:
+def test_a_small_run_measures_every_case_and_its_yardstick(tmp_path: Path) -> None:
     found = run_small(tmp_path / "bench.json")
     scans = {f"scan.{state}.{query}" for state in STATES for query in QUERIES}
     scans |= {f"scan.{state}.{query}" for state in STAMPED_STATES for query in STAMPED}
@@ -49,7 +49,7 @@ def test_a_small_run_measures_every_case_beside_its_yardstick(tmp_path: Path) ->
     check_figures(found)
 
 
-def test_a_small_run_comes_to_every_cliff(tmp_path: Path) -> None:
+def test_a_small_run_with_cliffs_measures_every_cliff(tmp_path: Path) -> None:
     found = run_small(tmp_path / "cliffs.json", "--cliffs")
     whats: dict[str, set[str]] = {}
     for pair in found:

@@ -199,7 +199,7 @@ class Both(Play):
 @pytest.mark.promise("M2")
 @pytest.mark.parametrize("policy", ConflictPolicy)
 @pytest.mark.parametrize("generation", MetastoreGeneration)
-def test_every_pair_ends_as_its_table_says(
+def test_every_pair_of_jobs_ends_as_the_conflict_table_says(
     policy: ConflictPolicy, generation: MetastoreGeneration
 ) -> None:
     flags = f"v{generation.value}{' is_strict' if policy is ConflictPolicy.STRICT else ''}"
@@ -224,7 +224,7 @@ def test_every_pair_ends_as_its_table_says(
 @pytest.mark.promise("M3")
 @pytest.mark.parametrize("policy", ["", " is_strict"])
 @pytest.mark.parametrize("generation", MetastoreGeneration)
-def test_who_works_in_another_partition_is_never_in_the_way(
+def test_jobs_in_different_partitions_never_conflict(
     policy: str, generation: MetastoreGeneration
 ) -> None:
     writers = ("insert", "update", "delete", "merge", "overwrite")
@@ -241,7 +241,7 @@ def test_who_works_in_another_partition_is_never_in_the_way(
         assert play.seen == in_turn(play.before, *changes), f"{scene}, {order}"
 
 
-def test_a_loser_says_against_whom_it_has_lost() -> None:
+def test_a_conflict_error_names_the_winning_transaction() -> None:
     play = Both(Scene.parse("v4 is_strict : insert insert"), AtWork())
     play.run(FIRST)
     error = play.world.actors[SECOND].error

@@ -418,7 +418,7 @@ FAULTS: Final = (
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name.replace(" ", "-"))
-def test_a_fault_that_was_mended_is_found_again(
+def test_each_fault_of_the_past_is_detected_if_it_is_put_back(
     fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene.parse(fault.scene)

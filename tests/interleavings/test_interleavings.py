@@ -165,7 +165,7 @@ def _pool() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(_PROCESSES, mp_context=context, initializer=_rarely_collect)
 
 
-def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
+def test_every_pair_of_jobs_is_correct_after_any_single_fault_at_any_point() -> None:
     every_scene = (*_PAIRS, *_COPIES)
     # Neighbours differ only in Hive's generation; a short run has as many scenes of each.
     scenes = every_scene if _TIMES > 1 else [*every_scene[::16], *every_scene[3::16]]
@@ -174,20 +174,20 @@ def test_every_pair_bears_every_single_mishap_at_every_border() -> None:
     assert found >= 420 * len(scenes)
 
 
-def test_larger_casts_bear_mishaps_by_chance() -> None:
+def test_larger_groups_of_jobs_are_correct_under_random_faults() -> None:
     assert wander_through(_CASTS, seeds=_SEEDS) == len(_CASTS) * _SEEDS * _TIMES
 
 
-def test_casts_of_hive_and_of_lasting_readers_bear_mishaps_by_chance() -> None:
+def test_jobs_beside_hive_and_long_readers_are_correct_under_random_faults() -> None:
     assert wander_through(MORE, seeds=_SEEDS_OF_MORE) == len(MORE) * _SEEDS_OF_MORE * _TIMES
 
 
-def test_the_strict_policy_bears_mishaps_by_chance() -> None:
+def test_the_strict_policy_is_correct_under_random_faults() -> None:
     seeds = range(_FIRST, _FIRST + _SEEDS_OF_STRICT * _TIMES)
     assert _count(_wander(scene, seeds) for scene in _STRICT) == len(_STRICT) * len(seeds)
 
 
-def test_pairs_bear_several_mishaps_by_chance() -> None:
+def test_pairs_of_jobs_are_correct_under_several_random_faults() -> None:
     scenes = (*_PAIRS, *_COPIES)
     assert wander_through(scenes, seeds=_SEEDS_OF_PAIRS) == len(scenes) * _SEEDS_OF_PAIRS * _TIMES
 

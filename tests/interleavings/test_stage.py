@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_readers_of_the_past_take_turns_at_every_border() -> None:
+def test_readers_of_past_versions_can_be_interleaved_in_over_a_hundred_ways() -> None:
     played = list(every(Scene.parse("v3 : changes past changes"), depth=1, only_switches=True))
     assert len(played) > 100
 
 
-def test_an_actor_that_waits_for_no_border_ends_the_play(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_actor_that_hangs_between_two_switching_points_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(world, "_PATIENCE_S", 0.1)
     here, never = world.World(MetastoreGeneration.V3, world.Fixed()), threading.Event()
     here.actors.append(world.Actor(0, "waits", lambda: never.wait(60)))
@@ -29,7 +31,7 @@ def test_an_actor_that_waits_for_no_border_ends_the_play(monkeypatch: pytest.Mon
     assert "nobody goes on" in (here.violation or "")
 
 
-def test_a_thread_that_is_not_an_actors_own_ends_the_play() -> None:
+def test_a_call_from_a_thread_that_belongs_to_no_actor_ends_the_run() -> None:
     here = world.World(MetastoreGeneration.V3, world.Fixed())
 
     def meet_a_border_elsewhere() -> None:

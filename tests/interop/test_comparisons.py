@@ -140,7 +140,9 @@ def t(lab4: Lab, hive_judge: HiveJudge) -> Lab:
     return lab4
 
 
-def test_a_frame_answers_as_hive_does(t: Lab, hive_judge: HiveJudge) -> None:
+def test_expressions_of_a_frame_have_hives_values_with_the_listed_exceptions(
+    t: Lab, hive_judge: HiveJudge
+) -> None:
     columns = ", ".join(f"({e}) as q{i}" for i, e in enumerate(ASKED))
     hive = sorted(hive_judge.execute(f"select id, {columns} from {t.db}.t"))
     rows = sorted(t.frame("t").selectExpr("id", *ASKED).collect())
@@ -154,7 +156,7 @@ def test_a_frame_answers_as_hive_does(t: Lab, hive_judge: HiveJudge) -> None:
         assert [row[1] for row in rows] == answers, expression
 
 
-def test_joins_find_the_pairs_that_hive_finds(t: Lab, hive_judge: HiveJudge) -> None:
+def test_joins_return_the_same_pairs_as_in_hive(t: Lab, hive_judge: HiveJudge) -> None:
     for on in (
         *("a.c4 = b.st", "a.c4 = b.c6", "a.c4 = b.vc", "a.vc = b.st", "a.s.c = b.st"),
         # Whether a join of Hive's tells -0.0 from 0.0 depends on how it is run; ours never does.
@@ -204,7 +206,7 @@ def test_merge_keys_match_as_in_hive(
 
 
 @pytest.mark.parametrize("kind", PARTITIONS)
-def test_partition_values_are_what_hive_makes_of_their_texts(
+def test_partition_values_are_parsed_from_directory_names_as_in_hive(
     lab4: Lab, hive_judge: HiveJudge, kind: str
 ) -> None:
     texts = PARTITIONS[kind]
@@ -247,7 +249,7 @@ PLACES: Final = {
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_an_overwrite_replaces_the_partition_that_hive_made_of_the_value(
+def test_an_overwrite_replaces_the_partition_that_hive_created_for_the_same_value(
     lab4: Lab, hive_judge: HiveJudge, kind: str
 ) -> None:
     values = PLACES[kind]

@@ -43,7 +43,7 @@ def read(judge: HiveJudge, table: str) -> list[list[object]]:
     return [[a, b, Decimal(c), *rest] for a, b, c, *rest in sorted(judge.rows(table))]
 
 
-def test_hive_reads_and_changes_what_a_script_has_made_and_altered(
+def test_hive_reads_and_changes_a_table_that_our_script_created_and_altered(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     lab4.script(LIFE)
@@ -65,7 +65,9 @@ def test_hive_reads_and_changes_what_a_script_has_made_and_altered(
     assert read(hive_judge, table) == found
 
 
-def test_hive_and_we_drop_and_make_a_table_in_turn(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_hive_and_we_can_drop_and_recreate_a_table_in_turn(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
     lab4.script("CREATE TABLE t (id int); INSERT INTO t VALUES (1)")
     hive_judge.execute(f"insert into {lab4.db}.t values (2)")
     lab4.script("DROP TABLE t; CREATE TABLE t (id int, more int); INSERT INTO t VALUES (3, 4)")
@@ -76,7 +78,9 @@ def test_hive_and_we_drop_and_make_a_table_in_turn(lab4: Lab, hive_judge: HiveJu
 
 
 @pytest.mark.promise("W3")
-def test_hive_reads_and_changes_a_table_made_of_a_query(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_hive_reads_and_changes_a_table_that_we_created_from_a_query(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
     lab4.script("CREATE TABLE s (id int, name string) PARTITIONED BY (p int)")
     hive_judge.execute(f"insert into {lab4.db}.s values (1, 'a', 1), (2, 'b', 1), (3, 'c', 2)")
     table = f"{lab4.db}.t"

@@ -21,7 +21,9 @@ EXPRESSION_COUNT: Final = 100
 STATEMENT_COUNT: Final = 15
 
 
-def test_generated_expressions_have_hives_values(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_generated_expressions_have_the_same_values_as_in_hive(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
     engines = Engines(lab=lab4, judge=hive_judge)
     engines.prepare()
     findings = list(Course(engines, print).findings(made(EXPRESSION_COUNT, SEED)))
@@ -45,7 +47,9 @@ def _with_a_planted_difference(engines: Engines, case: Case) -> list[object]:
     return list(course.findings([case]))
 
 
-def test_generated_statements_leave_hives_rows(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_generated_statements_leave_the_same_rows_as_in_hive(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
     theirs = f"hive_{uuid.uuid4().hex[:12]}"
     lab4.client.create_database(theirs)
     engines = Engines(lab=lab4, judge=hive_judge)
@@ -55,7 +59,7 @@ def test_generated_statements_leave_hives_rows(lab4: Lab, hive_judge: HiveJudge)
     hive_judge.execute("use default")
 
 
-def test_types_are_stored_in_a_column_of_another_as_hive_does(
+def test_values_are_stored_in_columns_of_a_different_type_as_in_hive(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     engines = Engines(lab=lab4, judge=hive_judge)

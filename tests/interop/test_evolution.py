@@ -136,7 +136,7 @@ class Ground:
     ("in_turns", "cascade"), [(False, False), (True, True)], ids=["ours", "in turns, CASCADE"]
 )
 @pytest.mark.long_cases("ours")
-def test_every_reader_finds_the_same_rows_in_a_table_whose_columns_change(
+def test_every_reader_returns_the_same_rows_of_a_table_whose_columns_change(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_3: BareReader, *, in_turns: bool, cascade: bool
 ) -> None:
     lab4.table(
@@ -154,7 +154,7 @@ def test_every_reader_finds_the_same_rows_in_a_table_whose_columns_change(
 
 @pytest.mark.promise("R15")
 @pytest.mark.parametrize("now", ["c int, b string, a int", "a int, title string, c int"])
-def test_columns_that_versions_of_hive_find_elsewhere_are_read_after_a_compaction_of_hives(
+def test_columns_that_hive_versions_read_differently_are_refused_until_hive_compacts(
     lab4: Lab, hive_judge: HiveJudge, now: str
 ) -> None:
     """Hive 4.0.1 goes by place, 3.1.3 by name: `swapped` and `renamed` columns of one type."""

@@ -45,7 +45,7 @@ SECOND = """
 
 
 @pytest.mark.promise("W4")
-def test_what_a_statement_does_not_name_stays_as_hive_wrote_it(
+def test_columns_that_a_statement_does_not_assign_keep_hives_exact_values(
     lab4: Lab, hive_judge: HiveJudge, hive_judge_new_york: HiveJudge
 ) -> None:
     lab4.table("t", COLUMNS)

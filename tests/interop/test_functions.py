@@ -41,7 +41,7 @@ def tasks(hive_metastore: LocalMetastore) -> Iterator[HiveJudge]:
         yield judge
 
 
-def test_each_function_that_may_be_called_is_compared() -> None:
+def test_each_allowed_function_is_compared_with_hive() -> None:
     texts = [text for texts in CASES.values() for text in texts] + list(QUERIES)
     called = {
         (token.name or "").lower()
@@ -52,7 +52,7 @@ def test_each_function_that_may_be_called_is_compared() -> None:
     assert COMPARED - called == set()
 
 
-def test_functions_answer_as_hives_tasks_do(lab4: Lab, tasks: HiveJudge) -> None:
+def test_functions_return_the_same_values_as_in_hives_tasks(lab4: Lab, tasks: HiveJudge) -> None:
     lab4.table("w", COLUMNS)
     tasks.execute(f"insert into {lab4.db}.w {ROWS}")
     texts = [text for texts in CASES.values() for text in texts]
@@ -82,7 +82,7 @@ def test_functions_answer_as_hives_tasks_do(lab4: Lab, tasks: HiveJudge) -> None
     assert different == []
 
 
-def test_queries_answer_as_hives_tasks_do(lab4: Lab, tasks: HiveJudge) -> None:
+def test_queries_return_the_same_rows_as_in_hives_tasks(lab4: Lab, tasks: HiveJudge) -> None:
     lab4.table("w", COLUMNS)
     tasks.execute(f"insert into {lab4.db}.w {ROWS}")
     different: list[object] = []

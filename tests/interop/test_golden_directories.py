@@ -52,7 +52,7 @@ def _expected(case: GoldenCase) -> list[list[object]]:
     return sorted((row[:width] for row in case.rows), key=identity_key)
 
 
-def test_each_golden_directory_comes_from_a_history_and_each_history_has_its_directory() -> None:
+def test_golden_directories_and_histories_correspond_one_to_one() -> None:
     made = {case.id: case.statements for case in _CASES}
     told = {
         f"{version}/{history.name}": history.steps_for(f"golden.of_{history.name}")
@@ -66,7 +66,7 @@ def test_each_golden_directory_comes_from_a_history_and_each_history_has_its_dir
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.id)
 @pytest.mark.long_cases("*-row", "*-3.1.3-vectorised")
-def test_hives_readers_judge_a_golden_directory_as_its_case_says(
+def test_hives_readers_read_or_refuse_a_golden_directory_as_its_case_says(
     case: GoldenCase,
     version: str,
     vectorized: bool,
@@ -86,7 +86,7 @@ def test_hives_readers_judge_a_golden_directory_as_its_case_says(
 
 
 @pytest.mark.parametrize("case", [case for case in _CASES if case.partitions], ids=lambda c: c.id)
-def test_a_partition_of_a_golden_directory_holds_the_rows_with_its_values(
+def test_a_partition_of_a_golden_directory_contains_exactly_its_rows(
     case: GoldenCase, bare_reader_4: BareReader, tmp_path: Path
 ) -> None:
     root = case.checkout(tmp_path)
@@ -102,7 +102,7 @@ def test_a_partition_of_a_golden_directory_holds_the_rows_with_its_values(
     _SNAPSHOTS,
     ids=lambda value: getattr(value, "id", None) or getattr(value, "write_ids", None),
 )
-def test_the_hive_that_wrote_a_golden_directory_sees_what_a_snapshot_says(
+def test_the_hive_version_that_wrote_a_golden_directory_reads_the_rows_of_a_snapshot(
     case: GoldenCase,
     snapshot: GoldenSnapshot,
     bare_reader_4: BareReader,

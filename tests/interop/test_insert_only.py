@@ -159,7 +159,9 @@ def shared(lab: Lab, hive: HiveJudge, format_: str) -> tuple[str, Callable[[], i
 
 @pytest.mark.parametrize("format_", ["orc", "parquet"])
 @pytest.mark.long_cases("parquet")
-def test_each_puts_together_what_both_wrote(lab4: Lab, hive_judge: HiveJudge, format_: str) -> None:
+def test_hive_and_we_can_compact_rows_that_both_wrote(
+    lab4: Lab, hive_judge: HiveJudge, format_: str
+) -> None:
     name, agreed = shared(lab4, hive_judge, format_)
     hive_judge.execute(f"insert into {name} partition (p) values (3,'c','x'),(4,null,'y/ 1')")
     assert agreed() == 4
@@ -177,7 +179,7 @@ def test_each_puts_together_what_both_wrote(lab4: Lab, hive_judge: HiveJudge, fo
     assert agreed() == 7
 
 
-def test_each_replaces_what_the_other_wrote(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_hive_and_we_can_overwrite_each_others_rows(lab4: Lab, hive_judge: HiveJudge) -> None:
     name, agreed = shared(lab4, hive_judge, "parquet")
     hive_judge.begin("dead", f"insert into {name} partition (p) values (99,'dead','x')")
     hive_judge.end("dead", commit=False)
@@ -194,7 +196,9 @@ def test_each_replaces_what_the_other_wrote(lab4: Lab, hive_judge: HiveJudge) ->
     assert agreed() == 0
 
 
-def test_a_column_that_a_partition_does_not_know_is_null(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_a_column_that_is_missing_in_a_partition_is_read_as_null(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
     name = f"{lab4.db}.t"
     hive_judge.execute(
         f"create table {name} (a int) partitioned by (p string) stored as parquet tblproperties"
@@ -209,7 +213,7 @@ def test_a_column_that_a_partition_does_not_know_is_null(lab4: Lab, hive_judge: 
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_table_that_we_make_is_the_table_that_hive_makes(
+def test_a_table_that_we_create_has_the_same_definition_as_hives(
     lab4: Lab, hive_judge: HiveJudge, format_: str
 ) -> None:
     made(lab4, "mine", AB, format_)

@@ -36,7 +36,7 @@ def described(judge: HiveJudge, lab: Lab, name: str) -> list[str]:
 
 @pytest.mark.promise("D3")
 @pytest.mark.parametrize("case", list(CASES))
-def test_a_table_made_with_defaults_is_what_hive_makes(
+def test_a_table_created_with_defaults_has_the_same_definition_as_hives(
     lab4: Lab, hive_judge: HiveJudge, case: str
 ) -> None:
     options, clauses = CASES[case]
@@ -64,7 +64,7 @@ def test_a_table_made_with_defaults_is_what_hive_makes(
 
 @pytest.mark.promise("D3")
 @pytest.mark.parametrize("clauses", ["", "PARTITIONED BY (p int) CLUSTERED BY (id) INTO 4 BUCKETS"])
-def test_the_same_statement_makes_the_same_table_in_hive_and_here(
+def test_the_same_statement_creates_the_same_table_by_hive_and_by_us(
     lab4: Lab, hive_judge: HiveJudge, clauses: str
 ) -> None:
     text = (

@@ -57,7 +57,7 @@ def scanned(root: Path | str, high: int) -> list[Any]:
 
 
 @pytest.mark.promise("D6")
-def test_a_table_of_old_hive_is_refused_and_read_when_hive_4_has_compacted_it(
+def test_a_table_written_before_hive_3_is_refused_until_hive_4_compacts_it(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     name = f"{lab4.db}.t"
@@ -97,7 +97,9 @@ def test_a_table_of_old_hive_is_refused_and_read_when_hive_4_has_compacted_it(
 
 
 @pytest.mark.promise("D6")
-def test_it_is_read_when_hive_3_has_compacted_it(hive_3_new_york: Hive3Engine) -> None:
+def test_a_table_written_before_hive_3_is_refused_until_hive_3_compacts_it(
+    hive_3_new_york: Hive3Engine,
+) -> None:
     hive, name = hive_3_new_york, "default.of_old_hive"
     hive.execute(
         f"create table {name} (id int, name string) stored as orc"

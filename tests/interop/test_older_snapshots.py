@@ -18,7 +18,7 @@ SCHEMA = "struct<id:bigint,v:bigint>"
 
 @pytest.mark.judge
 @pytest.mark.promise("C9")
-def test_a_base_is_passed_over_by_who_took_its_last_write_for_open(
+def test_a_reader_for_which_the_last_write_was_open_ignores_the_new_base(
     lab4: Lab, bare_reader_4: BareReader
 ) -> None:
     """Hive 4 reads a base without a suffix if its write ID is the lowest open one."""

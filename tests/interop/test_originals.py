@@ -134,7 +134,7 @@ def change(common: Common, both: BareReader, *, major: Callable[[], object]) -> 
 @pytest.mark.promise("W10")
 @pytest.mark.parametrize("who", ["ours", "Hive"])
 @pytest.mark.long_cases("Hive")
-def test_loaded_files_are_the_same_rows_to_all_whoever_loads_them(
+def test_all_readers_read_the_same_rows_of_files_that_hive_or_we_loaded(
     common: Common, bare_reader_4: BareReader, tmp_path: Path, who: str
 ) -> None:
     lab, hive, name = common.lab, common.hive, common.name
@@ -161,7 +161,7 @@ def test_loaded_files_are_the_same_rows_to_all_whoever_loads_them(
     change(common, bare_reader_4, major=major)
 
 
-def test_hives_minor_compaction_gives_loaded_rows_their_identity(
+def test_hives_minor_compaction_keeps_the_row_ids_of_loaded_rows(
     common: Common, bare_reader_4: BareReader, tmp_path: Path
 ) -> None:
     lab, hive, name = common.lab, common.hive, common.name
@@ -181,7 +181,7 @@ def test_hives_minor_compaction_gives_loaded_rows_their_identity(
     assert common.live() == {"base"}
 
 
-def test_hive_refuses_or_rewrites_what_we_refuse(
+def test_hive_refuses_or_rewrites_files_that_we_refuse_to_load(
     lab4: Lab, hive_judge: HiveJudge, tmp_path: Path
 ) -> None:
     name = f"{lab4.db}.t"
@@ -237,7 +237,7 @@ FOUND = {"copies": "*_copy_2", "buckets": "000002_0", TRINO: f"000000_{'20240101
 @pytest.mark.promise("D8")
 @pytest.mark.parametrize("shape", [*FLAT, TRINO])
 @pytest.mark.long_cases("copies", "buckets")
-def test_a_converted_table_is_changed_and_compacted_by_both(
+def test_hive_and_we_can_change_and_compact_a_converted_table(
     common: Common, bare_reader_4: BareReader, shape: str
 ) -> None:
     lab, hive, name = common.lab, common.hive, common.name
@@ -267,7 +267,7 @@ def test_a_converted_table_is_changed_and_compacted_by_both(
     assert not list(lab.root("t").rglob("0*_*"))
 
 
-def test_hive_does_not_convert_a_table_with_files_of_other_names(
+def test_hive_refuses_to_convert_a_table_with_unexpected_file_names(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     name = f"{lab4.db}.t"
@@ -286,7 +286,7 @@ def test_hive_does_not_convert_a_table_with_files_of_other_names(
 
 @pytest.mark.parametrize("format_", ["orc", "parquet", "textfile"])
 @pytest.mark.long_cases("textfile", "parquet")
-def test_hive_reads_a_table_that_becomes_insert_only_and_flat_again(
+def test_hive_reads_a_table_converted_to_insert_only_and_back_to_flat(
     lab4: Lab, hive_judge: HiveJudge, format_: str
 ) -> None:
     name = f"{lab4.db}.t"

@@ -73,7 +73,7 @@ def how(result: JobResult) -> object:
 
 
 @pytest.mark.promise("O4")
-def test_hive_reads_what_was_published_again_under_another_write_id(
+def test_hive_reads_files_that_were_republished_under_a_higher_write_id(
     lab4: Lab, agreed_rows: AgreedRows
 ) -> None:
     lab = lab4
@@ -112,7 +112,7 @@ def test_hive_reads_what_was_published_again_under_another_write_id(
 
 
 @pytest.mark.promise("O4")
-def test_an_insert_that_an_overwrite_hides_is_published_above_it(
+def test_an_insert_hidden_by_a_concurrent_overwrite_is_republished_above_it(
     lab3: Lab, agreed_rows: AgreedRows
 ) -> None:
     lab = lab3

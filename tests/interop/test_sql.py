@@ -69,7 +69,7 @@ DELETE FROM people;
 """
 
 
-def test_hive_and_we_make_the_same_of_a_life_of_statements(
+def test_each_statement_of_a_script_leaves_the_same_rows_as_in_hive(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     theirs = replace(lab4, db=f"hive_{uuid.uuid4().hex[:12]}")
@@ -127,7 +127,9 @@ MARKED: Final[tuple[tuple[str, dict[str, object], str], ...]] = (
 )  # fmt: skip
 
 
-def test_a_marker_stores_what_hive_stores_of_its_literal(lab4: Lab, hive_judge: HiveJudge) -> None:
+def test_a_parameter_stores_the_same_value_as_its_literal_in_hive(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
     theirs = replace(lab4, db=f"hive_{uuid.uuid4().hex[:12]}")
     lab4.client.create_database(theirs.db)
     for lab in (lab4, theirs):
@@ -331,7 +333,7 @@ def _same(ours: object, theirs: object) -> bool:
     return str(ours) == str(theirs)
 
 
-def test_expressions_that_are_taken_have_hives_values(
+def test_accepted_expressions_have_the_same_values_as_in_hive(
     hive_judge: HiveJudge, spark: SparkSession
 ) -> None:
     for text in SAME:
@@ -344,7 +346,7 @@ def test_expressions_that_are_taken_have_hives_values(
 
 
 @pytest.mark.parametrize("expressions", [REFUSED, REFUSED_AGGREGATES])
-def test_expressions_that_are_refused_have_other_values_in_hive(
+def test_refused_expressions_have_different_values_in_hive(
     hive_judge: HiveJudge, spark: SparkSession, expressions: tuple[str, ...]
 ) -> None:
     alike = []

@@ -75,7 +75,9 @@ def twins(lab4: Lab, hive_judge: HiveJudge) -> Iterator[Twins]:
 
 
 @pytest.mark.promise("W8")
-def test_one_query_into_several_tables(twins: Twins) -> None:
+def test_inserts_of_one_query_into_several_tables_leave_the_same_rows_as_in_hive(
+    twins: Twins,
+) -> None:
     columns = "(id int, name string, p int)"
     twins.make(
         *(f"CREATE TABLE {name} {columns} {ACID}" for name in ("s", "t", "u")),
@@ -103,7 +105,7 @@ def test_one_query_into_several_tables(twins: Twins) -> None:
 
 
 @pytest.mark.promise("W6")
-def test_queries_within_merge(twins: Twins) -> None:
+def test_a_merge_with_subqueries_leaves_the_same_rows_as_in_hive(twins: Twins) -> None:
     """Without an UPDATE beside them: then Hive 4.0.1 loses rows, or leaves some as they are."""
     columns = "(id int, name string, p int)"
     twins.make(*(f"CREATE TABLE {name} {columns} {ACID}" for name in ("s", "t", "u")))
@@ -124,7 +126,7 @@ def test_queries_within_merge(twins: Twins) -> None:
 
 
 @pytest.mark.promise("W1")
-def test_defaults_and_constraints(twins: Twins) -> None:
+def test_defaults_and_constraints_have_the_same_effect_as_in_hive(twins: Twins) -> None:
     twins.make(
         "CREATE TABLE d (id int NOT NULL ENABLE, name string DEFAULT 'none',"
         f" n int DEFAULT 7, CONSTRAINT ck CHECK (n < 100) ENABLE) {ACID}",
@@ -166,7 +168,9 @@ def test_defaults_and_constraints(twins: Twins) -> None:
 
 
 @pytest.mark.promise("W1")
-def test_tables_without_transactions_as_sources(twins: Twins) -> None:
+def test_statements_with_flat_tables_as_sources_leave_the_same_rows_as_in_hive(
+    twins: Twins,
+) -> None:
     values = "id int, name varchar(4), c char(3), d decimal(8,2), day date, at timestamp, f double"
     rows = (
         "SELECT 1, 'ab', 'x', 1.50, date '2020-01-31', timestamp '2020-01-01 10:20:30.5', 0.1"
@@ -213,7 +217,7 @@ def test_tables_without_transactions_as_sources(twins: Twins) -> None:
 
 
 @pytest.mark.promise("W1")
-def test_hives_own_query_tests(twins: Twins) -> None:
+def test_hives_own_query_tests_leave_the_same_rows_as_in_hive(twins: Twins) -> None:
     twins.make(*TABLES)
     for script in CASES.values():
         twins.same(script)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.judge
-def test_an_aborted_transaction_of_a_streamed_batch_stays_known_and_its_rows_unseen(
+def test_rows_of_an_aborted_streaming_transaction_are_never_read(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     lab4.table("t", {"id": "bigint", "name": "string"})

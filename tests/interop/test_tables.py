@@ -66,7 +66,7 @@ def agree(lab: Lab, judge: HiveJudge, readers: tuple[BareReader, ...]) -> None:
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.long_cases("partitioned", "bucketed", "bucketed by version 1")
-def test_hive_and_its_readers_agree_with_us_after_every_step(
+def test_hive_and_its_readers_return_our_rows_after_every_step(
     lab4: Lab,
     shape: str,
     hive_judge: HiveJudge,
@@ -107,7 +107,7 @@ def test_hive_and_its_readers_agree_with_us_after_every_step(
     agree(lab4, hive_judge, (bare_reader_4,))
 
 
-def test_a_minor_compaction_of_ours_is_read_updated_and_compacted_by_hive(
+def test_hive_reads_updates_and_compacts_the_result_of_our_minor_compaction(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_4: BareReader
 ) -> None:
     lab4.table("t", {"id": "bigint", "name": "string", "v": "int", "p": "int"})
@@ -131,7 +131,7 @@ def test_a_minor_compaction_of_ours_is_read_updated_and_compacted_by_hive(
 
 
 @pytest.mark.promise("F5")
-def test_overwritten_and_emptied_tables_look_alike(
+def test_hive_and_its_readers_return_our_rows_of_overwritten_and_emptied_tables(
     lab4: Lab, hive_judge: HiveJudge, bare_reader_4: BareReader, bare_reader_3: BareReader
 ) -> None:
     readers = (bare_reader_4, bare_reader_3)
@@ -150,7 +150,7 @@ def test_overwritten_and_emptied_tables_look_alike(
     agree(lab4, hive_judge, readers)
 
 
-def test_hive_counts_rows_from_files_not_from_statistics_that_we_made_old(
+def test_hive_counts_rows_from_files_after_our_writes_made_its_statistics_outdated(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     lab4.table("t", {"id": "bigint"})

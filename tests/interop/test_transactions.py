@@ -72,7 +72,7 @@ def check_bare(life: Life, readers: tuple[BareReader, ...]) -> None:
 
 @pytest.mark.promise("W8")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_hive_reads_a_life_of_transactions_as_we_do(
+def test_hive_and_its_readers_return_our_rows_after_random_transactions(
     lab4: Lab,
     seed: int,
     hive_judge: HiveJudge,
@@ -92,7 +92,7 @@ def test_hive_reads_a_life_of_transactions_as_we_do(
     life.check()
 
 
-def test_hive_compacts_a_transaction_of_several_statements(
+def test_hives_compaction_keeps_the_rows_of_a_transaction_with_several_statements(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     """Rows that a later statement of the same transaction has deleted or updated stay so."""
@@ -104,7 +104,7 @@ def test_hive_compacts_a_transaction_of_several_statements(
         assert lab4.rows(table) == [(1, 11, 1), (3, 3, 3)]
 
 
-def test_our_minor_compaction_of_one_such_transaction_is_read_by_hive(
+def test_hive_reads_our_minor_compaction_of_a_transaction_with_several_statements(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     """Of one write ID Hive 4 looks for deletes in later statements, which a compaction has none."""

@@ -114,7 +114,7 @@ class Course:
         return answered
 
 
-def test_versions_of_a_table_that_hive_writes_too_are_what_hive_read(
+def test_versions_of_a_table_that_hive_and_we_write_equal_the_rows_that_hive_read(
     lab4: Lab, hive_judge: HiveJudge
 ) -> None:
     course = Course(lab4, hive_judge)
@@ -143,7 +143,7 @@ def wide_lab(lab4: Lab, tmp_path: Path) -> Lab:
 
 
 @pytest.mark.long
-def test_twenty_copies_of_a_table_that_every_engine_writes(
+def test_readable_versions_of_a_table_that_every_engine_writes_equal_their_copies(
     wide_lab: Lab, hive_judge: HiveJudge, hive_metastore: LocalMetastore
 ) -> None:
     assert why_not() is None
@@ -266,7 +266,9 @@ class Course3:
 
 
 @pytest.mark.long
-def test_twenty_copies_of_a_table_of_hive_3(hive_3_new_york: Hive3Engine) -> None:
+def test_readable_versions_of_a_table_of_hive_3_equal_their_copies(
+    hive_3_new_york: Hive3Engine,
+) -> None:
     hive = hive_3_new_york
     course = Course3(hive, f"default.t_{uuid.uuid4().hex[:8]}")
     hive.execute(

@@ -90,7 +90,7 @@ def test_hive_reads_every_type_as_it_was_written(
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zlib"])
-def test_hive_reads_every_compression(
+def test_hive_3_and_4_read_the_older_compressions(
     compression: str, tmp_path: Path, agreed_rows: AgreedRows
 ) -> None:
     write(
@@ -115,14 +115,14 @@ def test_hive_4_reads_the_newer_compressions(
     assert values(bare_reader_4.read(tmp_path, SEEN, NESTED.schema)) == NESTED.judged()
 
 
-def test_delete_events_of_nested_rows_hide_them(tmp_path: Path, agreed_rows: AgreedRows) -> None:
+def test_delete_events_hide_rows_of_nested_types(tmp_path: Path, agreed_rows: AgreedRows) -> None:
     write(tmp_path, NESTED.columns, [inserts(NESTED.batch())])
     write(tmp_path, NESTED.columns, [deletes([1, 4], NESTED.columns)], write_id=2, is_delete=True)
     expected = [row for at, row in enumerate(NESTED.judged()) if at not in (1, 4)]
     assert values(agreed_rows(tmp_path, SEEN, NESTED.schema)) == expected
 
 
-def test_a_file_without_rows_is_read_as_one(tmp_path: Path, agreed_rows: AgreedRows) -> None:
+def test_a_file_without_rows_is_read_as_empty(tmp_path: Path, agreed_rows: AgreedRows) -> None:
     write(tmp_path, NESTED.columns, [])
     write(tmp_path, NESTED.columns, [], write_id=2, is_delete=True)
     assert agreed_rows(tmp_path, SEEN, NESTED.schema) == []

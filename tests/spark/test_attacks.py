@@ -38,7 +38,7 @@ def ours(lab4: Lab) -> Lab:
 
 
 @pytest.mark.promise("W4")
-def test_a_star_is_the_table_and_nothing_else(ours: Lab) -> None:
+def test_a_star_expands_to_the_columns_of_the_table_only(ours: Lab) -> None:
     before = ours.frame("t")
     hashes = {r[0]: str(r[1]) for r in before.selectExpr("id", "hash(*)").collect()}
     ours.update("t", {"h": "hash(t.*)"}, "__position <> '__position3' AND t.t = 'p1'")
@@ -53,7 +53,7 @@ def test_a_star_is_the_table_and_nothing_else(ours: Lab) -> None:
 
 
 @pytest.mark.promise("W6")
-def test_columns_with_the_names_of_ours_are_merged_as_any_others(ours: Lab) -> None:
+def test_columns_named_like_our_helper_columns_are_merged_like_any_others(ours: Lab) -> None:
     columns = ["id", *OURS, "t"]
     rows = [(i, *[f"new {n}{i}" for n in OURS], f"p{i % 2}") for i in (1, 9)]
     ours.merge(
@@ -83,7 +83,7 @@ def test_columns_with_the_names_of_ours_are_merged_as_any_others(ours: Lab) -> N
 
 
 @pytest.mark.promise("W6")
-def test_a_clause_is_chosen_once_and_the_time_is_one(lab4: Lab) -> None:
+def test_a_merge_chooses_one_clause_per_row_and_uses_one_current_time(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "string", "at": "timestamp", "day": "date"})
     lab4.insert("t", [(i, "old", None, None) for i in range(120)], ["id", "v", "at", "day"])
     now = {"at": "localtimestamp()", "day": "current_date()"}
@@ -147,7 +147,9 @@ def test_a_clause_is_chosen_once_and_the_time_is_one(lab4: Lab) -> None:
 
 @pytest.mark.promise("W4")
 @pytest.mark.promise("W5")
-def test_an_update_by_chance_changes_each_row_wholly_or_not(lab4: Lab) -> None:
+def test_an_update_with_a_random_condition_changes_each_row_completely_or_not_at_all(
+    lab4: Lab,
+) -> None:
     lab4.table("t", {"id": "bigint", "v": "double", "w": "string"}, partition={"p": "int"})
     lab4.insert("t", [(i, -1.0, "w", i % 2) for i in range(200)], ["id", "v", "w", "p"])
     result = lab4.update("t", {"v": "rand()"}, "rand() < 0.5 AND p = 1")
@@ -161,7 +163,9 @@ def test_an_update_by_chance_changes_each_row_wholly_or_not(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("W6")
-def test_a_source_of_another_type_finds_the_partition_it_is_equal_to(lab4: Lab) -> None:
+def test_a_merge_source_of_a_different_type_matches_the_partition_with_an_equal_value(
+    lab4: Lab,
+) -> None:
     lab4.table("t", {"id": "bigint", "v": "string"}, partition={"month": "string", "c": "char(4)"})
     lab4.insert("t", [(1, "a", "01", "ab"), (2, "b", "2", "cd")], ["id", "v", "month", "c"])
     lab4.run(
@@ -182,7 +186,7 @@ def test_a_source_of_another_type_finds_the_partition_it_is_equal_to(lab4: Lab) 
 
 
 @pytest.mark.promise("W7")
-def test_two_source_rows_for_one_row_are_found_by_whichever_writer_is_first(lab4: Lab) -> None:
+def test_two_source_rows_for_one_target_row_raise_an_error_and_change_nothing(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "string", "w": "string"})
     lab4.insert("t", [(i, "v", "w") for i in range(4)], ["id", "v", "w"])
     clause = MergeClause(when=MergeWhen.MATCHED, action=UPDATE, set={"v": "s.v"})
@@ -192,7 +196,7 @@ def test_two_source_rows_for_one_row_are_found_by_whichever_writer_is_first(lab4
 
 
 @pytest.mark.promise("W5")
-def test_a_condition_may_ask_another_query(lab4: Lab) -> None:
+def test_a_condition_or_assignment_can_contain_a_subquery(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "string"}, partition={"p": "int"})
     lab4.insert("t", [(i, f"v{i}", i % 3) for i in range(9)], ["id", "v", "p"])
     lab4.delete("t", "id IN (SELECT r.id * 2 FROM range(3) r) AND p <> 1")
@@ -203,7 +207,7 @@ def test_a_condition_may_ask_another_query(lab4: Lab) -> None:
 
 @pytest.mark.promise("W4")
 @pytest.mark.parametrize("kind", ["string", "char(3)"])  # Spark's reader reads no char
-def test_columns_may_be_called_whatever_hive_lets_them_be_called(lab4: Lab, kind: str) -> None:
+def test_columns_can_have_any_name_that_hive_allows(lab4: Lab, kind: str) -> None:
     names = ("__partition_0", "a`b", "c.d", "f g")
     lab4.table("t", {**dict.fromkeys(names, "int"), "c": kind}, partition={"p": "string"})
     columns = (*names, "c", "p")
@@ -216,7 +220,7 @@ def test_columns_may_be_called_whatever_hive_lets_them_be_called(lab4: Lab, kind
     assert lab4.rows("t") == [(9, 4, 3, 4, "x", "q")]
 
 
-def test_a_forged_entry_of_the_ledger_does_not_make_a_job_needless(lab4: Lab) -> None:
+def test_a_forged_ledger_entry_raises_an_error_instead_of_skipping_the_job(lab4: Lab) -> None:
     lab4.table("t", {"id": "int"})
     lab4.insert("t", [(1,)], ["id"], job_key="dag/run/first/-1")
     hidden = Path(lab4.info("t").location.removeprefix("file:")) / "_hiveacid"
@@ -234,7 +238,7 @@ def test_a_forged_entry_of_the_ledger_does_not_make_a_job_needless(lab4: Lab) ->
     assert sorted(lab4.rows("t")) == [(1,), (2,)]
 
 
-def test_a_partition_value_that_nothing_can_hold_is_refused_and_nothing_is_left(lab4: Lab) -> None:
+def test_an_invalid_partition_value_is_refused_and_leaves_no_rows(lab4: Lab) -> None:
     lab4.table("t", {"id": "int"}, partition={"p": "string"})
     for value in ("x" * 5000, "a\0b"):
         with pytest.raises(errors.InvalidNameError, match="value of partition column p"):

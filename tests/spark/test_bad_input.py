@@ -57,21 +57,21 @@ def untouched(lab: Lab) -> None:
     assert lab.client.show_locks(lab.info("t").ref) == ()
 
 
-def test_a_missing_table_is_named(t: Lab) -> None:
+def test_the_error_about_a_missing_table_names_it(t: Lab) -> None:
     with pytest.raises(errors.TableNotFoundError, match=rf"{t.db}\.nope"):
         t.delete("nope")
     untouched(t)
 
 
 @pytest.mark.promise("D5")
-def test_a_table_without_transactions_is_refused(t: Lab) -> None:
+def test_a_delete_from_a_flat_table_is_refused(t: Lab) -> None:
     t.table("plain", {"id": "int"}, kind=TransactionalKind.NONE)
     with pytest.raises(errors.NotTransactionalError, match=r"plain: is not transactional"):
         t.delete("plain")
 
 
 @pytest.mark.promise("D4")
-def test_rows_of_an_insert_only_table_cannot_change(t: Lab) -> None:
+def test_a_delete_from_an_insert_only_table_is_refused(t: Lab) -> None:
     t.table("mm", {"id": "int"}, kind=TransactionalKind.INSERT_ONLY)
     with pytest.raises(errors.InsertOnlyTableError, match=r"mm: is insert-only, so DELETE"):
         t.delete("mm")
@@ -92,7 +92,7 @@ def test_a_bucket_column_cannot_be_updated(t: Lab) -> None:
 
 
 @pytest.mark.parametrize(("column", "row"), [("b", (1, 5, 2, 1)), ("p", (1, 5, 1, 2))])
-def test_an_update_of_every_column_does_not_change_where_a_row_is(
+def test_a_merge_that_updates_a_bucket_or_partition_value_is_refused(
     t: Lab, column: str, row: tuple[int, ...]
 ) -> None:
     with pytest.raises(errors.ColumnUpdateError, match=rf"'{column}' cannot be updated"):
@@ -101,7 +101,7 @@ def test_an_update_of_every_column_does_not_change_where_a_row_is(
 
 
 @pytest.mark.parametrize("key", [1.5, "x", 2**63])
-def test_a_key_that_is_no_value_of_its_column_is_named(t: Lab, key: object) -> None:
+def test_the_error_quotes_a_merge_key_that_does_not_fit_its_column(t: Lab, key: object) -> None:
     words = rf"{t.db}\.t: column 'id' is bigint.*'{key}'"
     with pytest.raises(errors.TypeMismatchError, match=words):
         t.merge("t", [(1, 5), (key, 6)], ["id", "n"], ["id"], [UPDATE_ALL])
@@ -109,19 +109,19 @@ def test_a_key_that_is_no_value_of_its_column_is_named(t: Lab, key: object) -> N
 
 
 @pytest.mark.promise("W7")
-def test_two_source_rows_for_one_target_row_are_an_error_and_nothing_is_written(t: Lab) -> None:
+def test_two_source_rows_for_one_target_row_raise_an_error_and_change_nothing(t: Lab) -> None:
     with pytest.raises(errors.MergeCardinalityError, match=rf"{t.db}\.t: 1 target row"):
         t.merge("t", [(1, 5), (1, 6)], ["id", "n"], ["id"], [UPDATE_ALL])
     untouched(t)
 
 
-def test_two_source_rows_of_which_one_acts_are_no_error(t: Lab) -> None:
+def test_two_source_rows_for_one_target_row_are_allowed_if_only_one_meets_a_clause(t: Lab) -> None:
     clause = dataclasses.replace(UPDATE_ALL, condition="s.n = 6", set={"n": "s.n"})
     t.merge("t", [(1, 5), (1, 6)], ["id", "n"], ["id"], [clause])
     assert t.rows("t") == [(1, 6, 1, 1), (2, 2, 2, 2)]
 
 
-def test_an_unknown_column_is_named_with_those_there_are(t: Lab) -> None:
+def test_the_error_about_an_unknown_column_lists_the_existing_columns(t: Lab) -> None:
     with pytest.raises(errors.UnknownColumnError, match=r"no column 'zz'.*id, n, b, p"):
         t.update("t", {"zz": "1"})
     with pytest.raises(errors.UnknownColumnError, match="zz"):
@@ -129,25 +129,25 @@ def test_an_unknown_column_is_named_with_those_there_are(t: Lab) -> None:
     untouched(t)
 
 
-def test_an_expression_that_cannot_be_read_is_refused(t: Lab) -> None:
+def test_an_expression_with_a_syntax_error_is_refused(t: Lab) -> None:
     with pytest.raises(errors.ExpressionError, match=r"cannot use the expression 'n \+'"):
         t.update("t", {"n": "n +"})
     untouched(t)
 
 
-def test_a_type_that_does_not_fit_is_refused(t: Lab) -> None:
+def test_a_value_of_a_type_that_does_not_fit_its_column_is_refused(t: Lab) -> None:
     with pytest.raises(errors.TypeMismatchError, match=r"'n' is int, but the value is boolean"):
         t.update("t", {"n": "true"})
     untouched(t)
 
 
-def test_a_value_that_overflows_its_column_fails_and_leaves_nothing(t: Lab) -> None:
+def test_a_value_that_overflows_its_column_raises_an_error_and_changes_nothing(t: Lab) -> None:
     with pytest.raises(Exception, match=r"(?i)overflow"):
         t.update("t", {"n": "cast(n as bigint) + 3000000000"})
     untouched(t)
 
 
-def test_a_missing_source_is_named(t: Lab, tmp_path: Path) -> None:
+def test_the_error_about_a_missing_source_names_it(t: Lab, tmp_path: Path) -> None:
     source = SourceSpec(format="parquet", location=str(tmp_path / "nothing"))
     with pytest.raises(errors.SourceNotFoundError, match="nothing"):
         t.run(InsertSpec(target=f"{t.db}.t", source=source))
@@ -158,7 +158,7 @@ def test_a_missing_source_is_named(t: Lab, tmp_path: Path) -> None:
     untouched(t)
 
 
-def test_a_metastore_that_is_down_is_named(t: Lab) -> None:
+def test_the_error_about_an_unreachable_metastore_contains_its_address(t: Lab) -> None:
     down = dataclasses.replace(
         t, endpoint=MetastoreEndpoint(uris=("thrift://127.0.0.1:1",), connect_timeout_s=1.0)
     )
@@ -167,7 +167,7 @@ def test_a_metastore_that_is_down_is_named(t: Lab) -> None:
 
 
 @pytest.mark.promise("L5")
-def test_a_lock_that_is_not_granted_in_time_is_an_error_and_no_waiting_lock_stays(t: Lab) -> None:
+def test_a_lock_that_times_out_raises_an_error_and_leaves_no_waiting_lock(t: Lab) -> None:
 
     table = t.info("t")
     access = TableAccess(table=table, operations=frozenset({DataOperation.OVERWRITE}))
@@ -182,7 +182,7 @@ def test_a_lock_that_is_not_granted_in_time_is_an_error_and_no_waiting_lock_stay
     untouched(t)
 
 
-def test_a_transaction_that_was_reaped_meanwhile_fails_and_leaves_nothing(t: Lab) -> None:
+def test_a_job_whose_transaction_was_aborted_meanwhile_fails_and_changes_nothing(t: Lab) -> None:
     def abort_at(step: str) -> Callable[[str], None]:
         def hook(reached: str) -> None:
             if reached == step:
@@ -198,7 +198,7 @@ def test_a_transaction_that_was_reaped_meanwhile_fails_and_leaves_nothing(t: Lab
         assert t.rows("t") == [(1, 1, 1, 1), (2, 2, 2, 2)]
 
 
-def test_a_location_that_cannot_be_written_is_named(t: Lab) -> None:
+def test_the_error_about_a_location_without_write_permission_names_it(t: Lab) -> None:
     # Nobody makes a directory in the kernel's own file system, not even root.
     t.table("fixed", {"id": "bigint"})
     t.root("fixed").rmdir()
@@ -207,7 +207,7 @@ def test_a_location_that_cannot_be_written_is_named(t: Lab) -> None:
         t.delete("fixed")
 
 
-def test_a_damaged_file_is_named_and_nothing_is_written(t: Lab) -> None:
+def test_the_error_about_a_damaged_file_names_it_and_nothing_is_written(t: Lab) -> None:
     (file,) = t.root("t").glob("p=1/delta_*/bucket_*")
     content = file.read_bytes()
     file.write_bytes(content[:-20] + b"\0" * 20)
@@ -219,7 +219,7 @@ def test_a_damaged_file_is_named_and_nothing_is_written(t: Lab) -> None:
     untouched(t)
 
 
-def test_delete_events_of_a_bucket_without_data_are_an_error(t: Lab) -> None:
+def test_delete_events_for_a_bucket_without_a_data_file_raise_an_error(t: Lab) -> None:
     t.delete("t", "id = 1")
     (file,) = t.root("t").glob("p=1/delta_*/bucket_*")
     file.unlink()
@@ -236,14 +236,14 @@ def test_a_sorted_table_is_refused(t: Lab) -> None:
         check_changeable(dataclasses.replace(t.info("t"), sort_columns=("n",)), "DELETE")
 
 
-def test_a_merge_condition_may_only_use_what_it_sees(t: Lab) -> None:
+def test_a_not_matched_condition_cannot_use_target_columns(t: Lab) -> None:
     clause = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="t.n = 1")
     with pytest.raises(errors.UnknownColumnError, match=r"t\.n"):
         t.merge("t", [(9, 9)], ["id", "n"], ["id"], [clause])
     untouched(t)
 
 
-def test_a_job_of_another_kind_is_refused(t: Lab) -> None:
+def test_the_merge_job_refuses_a_spec_of_a_different_kind(t: Lab) -> None:
 
     spec = JobSpec(
         job_key="k", metastore=t.endpoint, job=DeleteSpec(target=f"{t.db}.t", where="id = 1")

@@ -19,7 +19,9 @@ TABLES = ("date_dim", "item", "store", "store_sales")
 
 
 @pytest.mark.promise("R12")
-def test_queries_of_a_benchmark_answer_as_over_flat_files(lab4: Lab, tmp_path: Path) -> None:
+def test_tpcds_queries_return_the_same_rows_from_acid_tables_as_from_flat_files(
+    lab4: Lab, tmp_path: Path
+) -> None:
     generate(tmp_path, 0.01, Path("build/tpcds-generator").absolute())
     course = Course(lab=lab4, folder=tmp_path, names=TABLES)
     course.load()

@@ -46,7 +46,7 @@ def astray(lab: Lab, buckets: int, version: int) -> list[str]:
 @pytest.mark.promise("D9")
 @pytest.mark.parametrize(("version", "buckets"), [(OLD, 5), (MURMUR, 5), (MURMUR, 32)])
 @pytest.mark.long_cases("2-5", "1-5")
-def test_every_file_holds_the_rows_of_its_bucket_alone(
+def test_every_file_contains_only_rows_of_its_own_bucket(
     lab4: Lab, version: int, buckets: int
 ) -> None:
     lab4.table(

@@ -49,7 +49,7 @@ def rows_of(lab: Lab, result: JobResult) -> list[Row]:
 
 
 @pytest.mark.promise("V4")
-def test_a_feed_goes_on_where_it_stopped(lab4: Lab, tmp_path: Path) -> None:
+def test_a_change_feed_continues_after_its_last_range(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", {"id": "bigint", "v": "timestamp"})
     lab4.insert("t", [(1, "2026-01-01 00:00:00.5"), (2, None)], ["id", "v"])
     first = feed(lab4, tmp_path, keys=("id",))
@@ -94,7 +94,7 @@ def test_a_feed_goes_on_where_it_stopped(lab4: Lab, tmp_path: Path) -> None:
     assert (told["since"], told["until"], told["is_whole"]) == (5, 6, False)
 
 
-def test_whoever_follows_a_table_hears_that_it_has_no_rows_any_more(
+def test_a_change_feed_reports_a_truncated_table_as_a_whole_table_without_rows(
     lab4: Lab, tmp_path: Path
 ) -> None:
     columns = {
@@ -140,7 +140,7 @@ def test_whoever_follows_a_table_hears_that_it_has_no_rows_any_more(
     assert lab4.rows("copy") == []
 
 
-def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_again(
+def test_a_retry_of_a_change_feed_writes_its_range_only_if_it_was_not_yet_published(
     lab4: Lab, tmp_path: Path
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
@@ -176,7 +176,7 @@ def test_a_retry_after_the_range_was_done_does_nothing_and_a_killed_one_does_it_
         feed(lab4, tmp_path, job_key="dag/one/task/-1", keys=("id",), until="version 1")
 
 
-def test_whoever_comes_second_goes_on_behind_the_first_when_it_is_tried_again(
+def test_a_change_feed_overtaken_by_another_writer_continues_after_it_on_retry(
     lab4: Lab, tmp_path: Path
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
@@ -198,7 +198,7 @@ def test_whoever_comes_second_goes_on_behind_the_first_when_it_is_tried_again(
     ]
 
 
-def test_a_feed_ends_where_it_is_told_to_and_misses_what_was_truncated(
+def test_a_change_feed_ends_at_its_until_version_and_raises_after_a_hive_3_truncate(
     lab4: Lab, tmp_path: Path
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
@@ -223,7 +223,7 @@ def test_a_feed_ends_where_it_is_told_to_and_misses_what_was_truncated(
     assert rows_of(lab4, whole) == [("insert", 4, 5, 5)]
 
 
-def test_what_cannot_be_told_is_an_error_or_the_whole_table_if_that_is_wanted(
+def test_changes_that_are_gone_raise_an_error_or_give_the_whole_table_if_configured(
     lab4: Lab, tmp_path: Path
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})

@@ -53,7 +53,9 @@ def shape(request: pytest.FixtureRequest) -> dict[str, object]:
 @pytest.mark.promise("W6")
 @pytest.mark.promise("D10")
 @pytest.mark.long_cases("4.0.1-plain", "4.0.1-bucketed", "3.1.3-partitioned*", "3.1.3-bucketed")
-def test_a_table_goes_through_insert_update_delete_and_merge(lab: Lab, shape: dict) -> None:
+def test_insert_update_delete_and_merge_leave_the_expected_rows_and_counts(
+    lab: Lab, shape: dict
+) -> None:
     columns = {"id": "bigint", "name": "string"}
     extra = shape.get("partition", {})
     lab.table("t", {**columns, **({} if extra else {"p": "int"})}, **shape)
@@ -101,7 +103,7 @@ def data_files(lab: Lab) -> dict[str, tuple[int, int, int]]:
 @pytest.mark.promise("T3")
 @pytest.mark.promise("T16")
 @pytest.mark.long_cases("3.1.3")
-def test_before_the_commit_every_file_is_where_its_write_id_says_and_stays_there(lab: Lab) -> None:
+def test_files_reach_their_final_directories_before_the_commit_and_do_not_change(lab: Lab) -> None:
     lab.table("t", {"id": "bigint", "name": "string"})
     lab.insert("t", [(i, "a") for i in range(10)], ["id", "name"])
     before = data_files(lab)
@@ -120,7 +122,7 @@ def test_before_the_commit_every_file_is_where_its_write_id_says_and_stays_there
     assert before.items() <= seen[0].items()
 
 
-def test_a_changed_row_travels_with_the_columns_that_are_assigned(lab4: Lab) -> None:
+def test_the_events_of_a_change_contain_only_the_assigned_columns(lab4: Lab) -> None:
     table = lab4.table("t", {"id": "bigint", **{f"c{i}": "int" for i in range(50)}})
     lab4.insert("t", [(1, 7), (2, 8)], ["id", "c9"])
     target = resolve_target(lab4.spark, lab4.client, table, lab4.snapshot("t"))
@@ -141,7 +143,9 @@ def test_a_changed_row_travels_with_the_columns_that_are_assigned(lab4: Lab) -> 
 
 @pytest.mark.promise("W12")
 @pytest.mark.promise("F4")
-def test_a_change_writes_bytes_in_proportion_to_its_rows(lab4: Lab, tmp_path: Path) -> None:
+def test_the_bytes_that_a_change_writes_are_proportional_to_its_rows(
+    lab4: Lab, tmp_path: Path
+) -> None:
     lab4.table("t", {"id": "bigint", "a": "string", "b": "string"})
     rows = lab4.spark.range(200_000).selectExpr("id", "sha2(string(id), 256) a", "uuid() b")
     rows.coalesce(1).write.parquet((tmp_path / "rows").as_uri())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.support.spark_lab import Lab
 
 
-def test_the_job_of_the_check_inserts_a_row_and_its_table_is_dropped(
+def test_the_check_command_inserts_one_row_and_drops_its_table(
     lab4: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = lab4.client.list_tables(lab4.db)

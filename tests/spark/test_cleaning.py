@@ -50,7 +50,9 @@ def ask_for_lock(lab: Lab, name: str, txn_id: TxnId, lock_type: LockType) -> Non
 
 
 @pytest.mark.promise("K3")
-def test_a_long_read_of_one_table_does_not_hold_up_the_cleaning_of_another(lab: Lab) -> None:
+def test_a_long_read_of_one_table_does_not_delay_the_cleaning_of_a_different_table(
+    lab: Lab,
+) -> None:
     lab.table("t", COLUMNS)
     lab.table("other", COLUMNS)
     lab.insert("other", [(1,), (2,)], ["id"])
@@ -69,7 +71,7 @@ def test_a_long_read_of_one_table_does_not_hold_up_the_cleaning_of_another(lab: 
     assert lab.rows("t") == [(1,), (2,)]
 
 
-def test_cleaning_waits_for_a_transaction_without_a_lock_and_says_whose_it_is(
+def test_cleaning_waits_for_a_transaction_without_a_lock_and_names_its_owner(
     compacted: Lab,
 ) -> None:
     lab, client = compacted, compacted.client
@@ -102,7 +104,9 @@ def test_cleaning_waits_for_a_reader_of_the_table_and_names_its_query(compacted:
     assert lab.clean("t").status is JobStatus.COMMITTED
 
 
-def test_what_asks_for_a_lock_behind_the_note_is_waited_for(compacted: Lab) -> None:
+def test_cleaning_waits_for_a_transaction_that_requests_a_lock_after_the_note(
+    compacted: Lab,
+) -> None:
     lab = compacted
     late = lab.client.open_txn()
     ask_for_lock(lab, "other", late, LockType.SHARED_READ)
@@ -123,7 +127,7 @@ def test_what_asks_for_a_lock_behind_the_note_is_waited_for(compacted: Lab) -> N
 @pytest.mark.promise("K11")
 @pytest.mark.parametrize("key", ["NO_CLEANUP", "no_cleanup"])
 @pytest.mark.long_cases("*-no_cleanup")
-def test_nothing_is_cleaned_in_a_table_whose_owner_says_so(compacted: Lab, key: str) -> None:
+def test_a_table_with_the_no_cleanup_property_is_not_cleaned(compacted: Lab, key: str) -> None:
     lab = compacted
     ref = TableRef(lab.db, "t")
     lab.client.set_table_parameters(ref, {key: "True"})
@@ -140,7 +144,7 @@ def test_nothing_is_cleaned_in_a_table_whose_owner_says_so(compacted: Lab, key: 
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_kept_table_is_cleaned_all_the_same(lab: Lab) -> None:
+def test_our_cleaning_also_cleans_a_kept_table(lab: Lab) -> None:
     """What tells the server to leave it to us is no word of its owner."""
     lab.table("t", COLUMNS, parameters={"hiveacid.readable.for": "0 seconds"})
     lab.insert("t", [(1,)], ["id"])
@@ -154,7 +158,9 @@ def test_a_kept_table_is_cleaned_all_the_same(lab: Lab) -> None:
 @pytest.mark.promise("K11")
 @pytest.mark.parametrize("key", ["NO_AUTO_COMPACTION", "no_auto_compaction"])
 @pytest.mark.long_cases("*-no_auto_compaction")
-def test_nothing_is_compacted_by_itself_in_a_table_whose_owner_says_so(lab: Lab, key: str) -> None:
+def test_a_table_with_the_no_auto_compaction_property_is_compacted_only_on_request(
+    lab: Lab, key: str
+) -> None:
     lab.table("t", COLUMNS, parameters={key: "TRUE"})
     for number in range(11):
         lab.insert("t", [(number,)], ["id"])
@@ -174,7 +180,7 @@ def test_nothing_is_compacted_by_itself_in_a_table_whose_owner_says_so(lab: Lab,
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_row_deleted_twice_beside_a_compaction_is_read_over_and_compacted_away(
+def test_a_second_delete_event_for_a_removed_row_is_skipped_and_compacted_away(
     lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As of a writer that looks for no conflict, and had begun before the compaction."""

@@ -61,7 +61,7 @@ def test_insert_merge_and_major_compaction_run_on_separate_worker_processes(
     assert {d for p in ("p=1", "p=3") for d in lab4.directories("t", p)} == {"base_0000002"}
 
 
-def test_a_cluster_without_room_is_told_before_anything_is_begun(
+def test_a_cluster_without_free_executors_is_reported_before_the_job_starts(
     lab4: Lab, cluster: str, tmp_path: Path
 ) -> None:
     lab4.table("t", COLUMNS, partition={"p": "int"})
@@ -87,7 +87,7 @@ def test_a_cluster_without_room_is_told_before_anything_is_begun(
 
 
 @pytest.mark.promise("T8")
-def test_a_read_task_that_is_lost_and_runs_again_reads_the_same_snapshot(
+def test_a_lost_read_task_reads_the_same_snapshot_when_it_runs_again(
     lab4: Lab, cluster: str, tmp_path: Path
 ) -> None:
     rows = [[i, i % 7] for i in range(40)]

@@ -58,7 +58,7 @@ def identities(lab: Lab, name: str = "t") -> list[tuple[object, ...]]:
 @pytest.mark.promise("C3")
 @pytest.mark.promise("F5")
 @pytest.mark.long_cases("3.1.3")
-def test_a_major_compaction_keeps_rows_and_identities_in_one_base(lab: Lab) -> None:
+def test_a_major_compaction_keeps_rows_and_row_ids_in_one_base(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     rows, before = history(lab), None
     before = identities(lab)
@@ -76,7 +76,7 @@ def test_a_major_compaction_keeps_rows_and_identities_in_one_base(lab: Lab) -> N
 
 @pytest.mark.promise("C1")
 @pytest.mark.promise("F6")
-def test_a_minor_compaction_makes_one_delta_and_one_delete_delta(lab4: Lab) -> None:
+def test_a_minor_compaction_writes_one_delta_and_one_delete_delta(lab4: Lab) -> None:
     lab4.table("t", COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
     rows = history(lab4)
     before = identities(lab4)
@@ -90,7 +90,7 @@ def test_a_minor_compaction_makes_one_delta_and_one_delete_delta(lab4: Lab) -> N
 
 
 @pytest.mark.promise("C1")
-def test_a_minor_compaction_of_inserts_alone_has_a_plain_name_on_both_metastores(lab: Lab) -> None:
+def test_a_minor_compaction_of_inserts_writes_a_delta_without_a_suffix(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     for i in range(3):
         lab.insert("t", [(i, "x")], ["id", "name"])
@@ -100,7 +100,7 @@ def test_a_minor_compaction_of_inserts_alone_has_a_plain_name_on_both_metastores
     assert lab.rows("t") == [(i, "x") for i in range(3)]
 
 
-def test_a_minor_compaction_with_deletes_becomes_a_major_one(lab: Lab) -> None:
+def test_a_minor_compaction_with_deletes_becomes_a_major_compaction(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     rows = history(lab)
     result = lab.compact("t", CompactionChoice.MINOR)
@@ -110,7 +110,7 @@ def test_a_minor_compaction_with_deletes_becomes_a_major_one(lab: Lab) -> None:
     assert lab.rows("t") == rows
 
 
-def test_a_large_stripe_that_nothing_happens_to_is_copied(lab4: Lab, tmp_path: Path) -> None:
+def test_a_large_stripe_without_changes_is_copied_byte_for_byte(lab4: Lab, tmp_path: Path) -> None:
     noise = np.random.default_rng(7)
     texts = [noise.bytes(1000).hex() for _ in range(10_000)]
     source = str(tmp_path / "source.parquet")
@@ -133,7 +133,7 @@ def test_a_large_stripe_that_nothing_happens_to_is_copied(lab4: Lab, tmp_path: P
     assert identities(lab4) == before
 
 
-def test_a_worker_of_3_that_comes_during_a_compaction_has_the_partition_to_itself(
+def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(
     lab3: Lab,
 ) -> None:
     lab3.table("t", COLUMNS)
@@ -151,7 +151,7 @@ def test_a_worker_of_3_that_comes_during_a_compaction_has_the_partition_to_itsel
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_base_is_not_published_beside_a_delta_that_reaches_over_it(lab: Lab) -> None:
+def test_a_base_is_not_published_if_a_delta_extends_beyond_its_write_id(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     history(lab)
 
@@ -169,7 +169,7 @@ def test_a_base_is_not_published_beside_a_delta_that_reaches_over_it(lab: Lab) -
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_compaction_is_staged_inside_its_partition_and_goes_with_it(lab: Lab) -> None:
+def test_a_compaction_is_staged_inside_its_partition(lab: Lab) -> None:
     lab.table("t", COLUMNS, partition={"p": "string"})
     for i in range(2):
         lab.insert("t", [(i, "x", "a"), (i, "x", "b")], ["id", "name", "p"])
@@ -189,7 +189,9 @@ def test_a_compaction_is_staged_inside_its_partition_and_goes_with_it(lab: Lab) 
 
 @pytest.mark.promise("C10")
 @pytest.mark.long_cases("3.1.3")
-def test_minor_then_write_then_major_ends_in_the_same_rows(lab: Lab) -> None:
+def test_a_minor_compaction_a_write_and_a_major_compaction_leave_the_expected_rows(
+    lab: Lab,
+) -> None:
     lab.table("t", COLUMNS, buckets=("id", 2))
     history(lab)
     lab.compact("t", CompactionChoice.MINOR)
@@ -204,7 +206,7 @@ def test_minor_then_write_then_major_ends_in_the_same_rows(lab: Lab) -> None:
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_base_without_rows_is_seen_as_empty(lab: Lab) -> None:
+def test_a_base_without_rows_is_read_as_an_empty_table(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, "a")], ["id", "name"])
     lab.delete("t")
@@ -218,7 +220,7 @@ def test_a_base_without_rows_is_seen_as_empty(lab: Lab) -> None:
 
 @pytest.mark.promise("C4")
 @pytest.mark.long_cases("3.1.3")
-def test_auto_compaction_does_nothing_at_nine_deltas_and_fires_at_ten(lab: Lab) -> None:
+def test_automatic_compaction_starts_at_ten_deltas_and_not_at_nine(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     for i in range(9):
         lab.insert("t", [(i, "x")], ["id", "name"])
@@ -231,7 +233,7 @@ def test_auto_compaction_does_nothing_at_nine_deltas_and_fires_at_ten(lab: Lab) 
 
 @pytest.mark.promise("A12")
 @pytest.mark.long_cases("3.1.3")
-def test_plan_only_says_what_would_be_done_and_does_nothing(lab: Lab) -> None:
+def test_plan_only_returns_the_planned_compaction_and_changes_nothing(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     history(lab)
     before = lab.directories("t")
@@ -249,7 +251,7 @@ def test_plan_only_says_what_would_be_done_and_does_nothing(lab: Lab) -> None:
 
 
 @pytest.mark.promise("C16")
-def test_show_compactions_tells_the_truth_about_ours(lab4: Lab) -> None:
+def test_show_compactions_lists_our_compaction_with_its_current_state(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     history(lab4)
     lab4.compact("t", CompactionChoice.MAJOR)
@@ -267,7 +269,7 @@ def test_show_compactions_tells_the_truth_about_ours(lab4: Lab) -> None:
 @pytest.mark.promise("K1")
 @pytest.mark.promise("C9")
 @pytest.mark.promise("T7")
-def test_cleaning_waits_for_a_reader_and_the_reader_ends_with_its_old_rows(lab: Lab) -> None:
+def test_cleaning_waits_for_a_reader_which_still_reads_its_old_rows(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     rows = history(lab)
     with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/reader") as snapshot:
@@ -292,7 +294,7 @@ def test_cleaning_waits_for_a_reader_and_the_reader_ends_with_its_old_rows(lab: 
 @pytest.mark.promise("A12")
 @pytest.mark.promise("K8")
 @pytest.mark.long_cases("3.1.3")
-def test_a_dry_run_lists_exactly_what_cleaning_then_removes(lab: Lab) -> None:
+def test_a_dry_run_lists_exactly_the_directories_that_cleaning_removes(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     history(lab)
     lab.compact("t", CompactionChoice.MAJOR)
@@ -307,7 +309,7 @@ def test_a_dry_run_lists_exactly_what_cleaning_then_removes(lab: Lab) -> None:
 
 @pytest.mark.promise("K5")
 @pytest.mark.long_cases("3.1.3")
-def test_replaced_directories_stay_for_the_retention_time(lab: Lab) -> None:
+def test_cleaning_keeps_obsolete_directories_for_the_retention_time(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     history(lab)
     lab.compact("t", CompactionChoice.MAJOR)
@@ -318,7 +320,7 @@ def test_replaced_directories_stay_for_the_retention_time(lab: Lab) -> None:
 
 
 @pytest.mark.promise("K7")
-def test_a_clean_that_was_cut_off_is_finished_by_the_next(lab: Lab) -> None:
+def test_an_interrupted_cleaning_is_completed_by_the_next_one(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     rows = history(lab)
     lab.compact("t", CompactionChoice.MAJOR)
@@ -338,7 +340,7 @@ def test_a_clean_that_was_cut_off_is_finished_by_the_next(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("run", ["compact", "clean"])
-def test_what_a_dead_worker_left_is_ended_by_a_run_that_has_nothing_to_do(
+def test_a_job_with_nothing_to_do_ends_the_queue_entry_of_a_dead_worker(
     lab4: Lab, run: str
 ) -> None:
     lab4.table("t", COLUMNS)

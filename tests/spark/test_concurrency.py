@@ -35,7 +35,7 @@ def lab_pg(spark: SparkSession, hive_metastore_on_postgres: LocalMetastore) -> I
 @pytest.mark.promise("T1")
 @pytest.mark.promise("T2")
 @pytest.mark.promise("W20")
-def test_eight_appends_at_once_all_commit_with_ids_of_their_own(lab_pg: Lab) -> None:
+def test_eight_concurrent_inserts_all_commit_with_distinct_ids(lab_pg: Lab) -> None:
     lab_pg.table("t", {"id": "bigint", "w": "int"})
     barrier = Barrier(WRITERS)
 
@@ -56,7 +56,7 @@ def test_eight_appends_at_once_all_commit_with_ids_of_their_own(lab_pg: Lab) -> 
 
 
 @pytest.mark.promise("T12")
-def test_of_overlapping_updates_the_first_to_commit_wins_and_the_others_say_so(
+def test_the_first_overlapping_update_to_commit_wins_and_the_others_raise_a_conflict(
     lab_pg: Lab,
 ) -> None:
     lab_pg.table("t", {"id": "bigint", "v": "int"})
@@ -84,7 +84,7 @@ def test_of_overlapping_updates_the_first_to_commit_wins_and_the_others_say_so(
 
 
 @pytest.mark.promise("C8")
-def test_compaction_neither_blocks_writers_nor_loses_what_they_write_meanwhile(
+def test_a_compaction_neither_blocks_concurrent_writers_nor_loses_their_rows(
     lab_pg: Lab,
 ) -> None:
     lab_pg.table("t", {"id": "bigint", "v": "int"})
@@ -107,7 +107,7 @@ def test_compaction_neither_blocks_writers_nor_loses_what_they_write_meanwhile(
     assert lab_pg.rows("t") == expected
 
 
-def test_two_compactors_of_one_table_do_not_both_work(lab_pg: Lab) -> None:
+def test_the_second_of_two_concurrent_compactions_of_a_table_is_refused(lab_pg: Lab) -> None:
     lab_pg.table("t", {"id": "bigint", "v": "int"})
     for i in range(3):
         lab_pg.insert("t", [(i, 0)], ["id", "v"])

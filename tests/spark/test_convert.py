@@ -67,7 +67,7 @@ def visible(root: Path) -> list[str]:
 
 @pytest.mark.promise("D7")
 @pytest.mark.promise("D8")
-def test_a_flat_table_becomes_full_acid_where_its_files_are(lab: Lab) -> None:
+def test_a_flat_table_becomes_full_acid_without_moving_its_files(lab: Lab) -> None:
     root = flat_table(lab)
     filled(root, f000000_0=(1, 2), f000000_0_copy_1=(3,), f000001_0=(4, 5))
     assert convert(lab, FULL, plan_only=True).status is JobStatus.PLANNED
@@ -88,7 +88,7 @@ def test_a_flat_table_becomes_full_acid_where_its_files_are(lab: Lab) -> None:
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_flat_table_becomes_insert_only_and_flat_again(lab: Lab) -> None:
+def test_a_flat_table_can_be_converted_to_insert_only_and_back(lab: Lab) -> None:
     root = flat_table(lab)
     filled(root, part_0=(1, 2), part_1=(3,))
     (root / "_SUCCESS").touch()
@@ -132,7 +132,7 @@ def test_partitions_are_converted_with_their_table(lab4: Lab) -> None:
     ]  # fmt: skip
 
 
-def test_what_cannot_be_converted_stays_what_it_is(
+def test_a_refused_conversion_leaves_the_table_and_its_files_unchanged(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = flat_table(lab4)
@@ -160,7 +160,7 @@ def test_what_cannot_be_converted_stays_what_it_is(
     assert [p.name for p in root.iterdir() if p.name.startswith("delta")] == []
 
 
-def test_readers_are_waited_for(lab4: Lab) -> None:
+def test_a_conversion_waits_for_readers(lab4: Lab) -> None:
     lab4.table("t", COLUMNS, kind=INSERT_ONLY)
     lab4.insert("t", rows(1), list(COLUMNS))
     with (
@@ -172,7 +172,7 @@ def test_readers_are_waited_for(lab4: Lab) -> None:
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
-def test_a_conversion_that_fails_leaves_the_table_as_it_was(lab4: Lab, step: str) -> None:
+def test_a_failed_conversion_leaves_the_table_unchanged(lab4: Lab, step: str) -> None:
     root = flat_table(lab4)
     filled(root, part_0=(1, 2))
 
@@ -192,7 +192,7 @@ def test_a_conversion_that_fails_leaves_the_table_as_it_was(lab4: Lab, step: str
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
-def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one(
+def test_the_next_conversion_undoes_or_completes_a_killed_one(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     root = flat_table(lab4)
@@ -220,7 +220,7 @@ def test_what_a_killed_conversion_has_left_is_undone_or_finished_by_the_next_one
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_full_acid_table_becomes_flat_and_comes_back_as_it_was(lab: Lab) -> None:
+def test_a_full_acid_table_can_be_converted_to_flat_and_back_unchanged(lab: Lab) -> None:
     lab.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 2))
     lab.insert("t", [(1, "n1", 1), (2, "n2", 1), (3, "n3", 2)], [*COLUMNS, "p"])
     lab.delete("t", "id = 2")
@@ -243,7 +243,7 @@ def test_a_full_acid_table_becomes_flat_and_comes_back_as_it_was(lab: Lab) -> No
     assert lab.rows("t") == [*expected, (4, "n4", 2)]
 
 
-def test_two_rows_whose_nulls_have_changed_places_have_another_digest(spark: SparkSession) -> None:
+def test_rows_with_null_in_different_columns_have_different_digests(spark: SparkSession) -> None:
     one = spark.createDataFrame([(1, None)], "a int, b int")
     other = spark.createDataFrame([(None, 1)], "a int, b int")
     assert row_digest(one) != row_digest(other)

@@ -69,7 +69,7 @@ def none(spark: SparkSession) -> DataFrame:
     ],
     ids=["adaptive", "not adaptive", "not planned"],
 )
-def test_a_write_tells_how_many_rows_it_was(
+def test_a_write_returns_the_number_of_written_rows(
     spark: SparkSession,
     settings: dict[str, str],
     makers: Sequence[Callable[[SparkSession], DataFrame]],
@@ -144,7 +144,7 @@ def _waiting(gate: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return wait
 
 
-def test_rows_of_a_task_whose_files_are_gone_at_the_commit_are_written_once_more(
+def test_rows_are_written_again_if_the_files_of_a_spark_task_are_missing(
     lab4: Lab,
     source: SourceSpec,
     tmp_path: Path,
@@ -168,7 +168,7 @@ def test_rows_of_a_task_whose_files_are_gone_at_the_commit_are_written_once_more
 @pytest.mark.parametrize(
     ("told", "words"), [(None, "does not report how many"), (1_999, "wrote 1999 rows, but")]
 )
-def test_a_count_that_is_not_that_of_the_files_is_believed_by_nobody(
+def test_rows_are_written_again_if_sparks_row_count_is_missing_or_wrong(
     lab4: Lab,
     source: SourceSpec,
     told: int | None,

@@ -43,7 +43,7 @@ def job(lab: Lab, text: str) -> Job:
 
 @pytest.mark.promise("W3")
 @pytest.mark.long_cases("3.1.3")
-def test_a_table_is_made_of_what_a_query_gives(lab: Lab) -> None:
+def test_create_table_as_select_creates_a_table_with_the_rows_of_the_query(lab: Lab) -> None:
     lab.script(SOURCE)
     (result,) = lab.script(
         "CREATE TABLE t COMMENT 'sums' PARTITIONED BY (Day) CLUSTERED BY (id) INTO 2 BUCKETS"
@@ -76,7 +76,7 @@ def test_a_table_is_made_of_what_a_query_gives(lab: Lab) -> None:
 
 
 @pytest.mark.promise("W3")
-def test_a_table_may_be_made_of_no_rows_or_of_a_whole_table(lab4: Lab) -> None:
+def test_create_table_as_select_accepts_an_empty_query_and_a_whole_table(lab4: Lab) -> None:
     lab4.script(SOURCE)
     lab4.script("CREATE TABLE empty AS SELECT id, day FROM s WHERE id > 100")
     assert lab4.rows("empty") == []
@@ -92,7 +92,7 @@ def test_a_table_may_be_made_of_no_rows_or_of_a_whole_table(lab4: Lab) -> None:
     assert lab4.rows("copy") == lab4.rows("s")
 
 
-def test_a_table_that_is_there_is_an_error_unless_it_may_be(lab4: Lab) -> None:
+def test_an_existing_table_raises_an_error_unless_if_not_exists_is_given(lab4: Lab) -> None:
     text = "CREATE TABLE t AS SELECT 1 AS a"
     lab4.script(text)
     with pytest.raises(DefinitionError, match="already exists"):
@@ -114,7 +114,9 @@ def test_a_table_that_is_there_is_an_error_unless_it_may_be(lab4: Lab) -> None:
     ],
 )
 @pytest.mark.promise("W3")
-def test_a_failure_leaves_no_table(lab4: Lab, query: str, error: type[Exception]) -> None:
+def test_a_failed_create_table_as_select_leaves_no_table(
+    lab4: Lab, query: str, error: type[Exception]
+) -> None:
     lab4.script(SOURCE)
     with pytest.raises(error):
         lab4.script(f"CREATE TABLE t AS {query}")
@@ -124,7 +126,7 @@ def test_a_failure_leaves_no_table(lab4: Lab, query: str, error: type[Exception]
 
 
 @pytest.mark.promise("W3")
-def test_nobody_sees_a_table_before_it_is_full(lab: Lab) -> None:
+def test_a_new_table_is_not_visible_before_all_its_rows_are_written(lab: Lab) -> None:
     seen: list[tuple[str, bool]] = []
 
     def look(step: str) -> None:
@@ -139,7 +141,7 @@ def test_nobody_sees_a_table_before_it_is_full(lab: Lab) -> None:
 @pytest.mark.promise("W3")
 @pytest.mark.parametrize("step", ["staged", "committed", "filled"])
 @pytest.mark.long_cases("staged", "committed")
-def test_a_driver_killed_at_a_step_leaves_no_table_and_its_retry_makes_it(
+def test_a_killed_create_table_leaves_a_temporary_table_and_its_retry_creates_the_table(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:
     spec = job(lab4, "CREATE TABLE t AS SELECT 1 AS a")
@@ -157,7 +159,7 @@ def test_a_driver_killed_at_a_step_leaves_no_table_and_its_retry_makes_it(
     assert lab4.client.show_locks() == ()
 
 
-def test_a_name_whose_giving_was_not_answered_is_found(
+def test_a_retry_finds_the_table_whose_final_rename_got_no_response(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = job(lab4, "CREATE TABLE t AS SELECT 1 AS a WHERE 1 = 2")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_java_reads_the_tokens_of_python_and_the_other_way_round(
+def test_java_and_python_read_each_others_delegation_tokens(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     jvm: Any = spark._jvm

@@ -71,7 +71,7 @@ def table_of(**columns: str) -> TableInfo:
         ),
     ],
 )
-def test_structs_are_stored_by_the_names_of_their_fields(
+def test_struct_values_are_stored_by_field_name(
     spark: SparkSession, column: str, value: str, text: str | None
 ) -> None:
     table = table_of(c=column)
@@ -81,7 +81,7 @@ def test_structs_are_stored_by_the_names_of_their_fields(
     assert row[0] == text
 
 
-def test_a_struct_as_the_key_of_a_map_is_stored_by_name_too(spark: SparkSession) -> None:
+def test_a_struct_as_a_map_key_is_stored_by_field_name(spark: SparkSession) -> None:
     table = table_of(c="map<struct<a:int,b:int>,int>")
     value = "map(named_struct('b', 2, 'a', 1), 3)"
     (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
@@ -89,7 +89,7 @@ def test_a_struct_as_the_key_of_a_map_is_stored_by_name_too(spark: SparkSession)
     assert row == {(1, 2): 3}
 
 
-def test_a_struct_that_would_not_be_the_same_twice_is_made_once(spark: SparkSession) -> None:
+def test_a_non_deterministic_struct_is_evaluated_once(spark: SparkSession) -> None:
     table = table_of(c="struct<a:int,b:int>")
     value = "if(rand() < 0.5, named_struct('b', 1, 'a', 1), named_struct('b', 2, 'a', 2))"
     frame = spark.range(200)
@@ -113,7 +113,7 @@ def test_a_struct_that_would_not_be_the_same_twice_is_made_once(spark: SparkSess
         ("map<struct<a:int>,int>", "map(named_struct('q', 1), 1)", r"'c\.key' lacks a"),
     ],
 )
-def test_a_struct_with_other_fields_is_refused_with_its_path(
+def test_the_error_about_wrong_struct_fields_contains_their_path(
     spark: SparkSession, column: str, value: str, message: str
 ) -> None:
     table = table_of(c=column)
@@ -122,7 +122,7 @@ def test_a_struct_with_other_fields_is_refused_with_its_path(
         stored(spark, table, "c", found)
 
 
-def test_a_field_that_does_not_fit_is_refused_under_its_own_name(spark: SparkSession) -> None:
+def test_a_struct_with_a_field_of_a_wrong_type_is_refused(spark: SparkSession) -> None:
     table = table_of(c="struct<a:int,b:string>")
     value = "named_struct('b', 'x', 'a', 1)"
     (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
@@ -148,7 +148,7 @@ def test_a_field_that_does_not_fit_is_refused_under_its_own_name(spark: SparkSes
         ({"n": "1"}, "count(*) > 1", errors.ExpressionError),
     ],
 )
-def test_what_is_no_value_of_one_row_is_refused_before_anything_is_begun(
+def test_an_invalid_assignment_or_condition_is_refused_during_planning(
     spark: SparkSession, set_: dict[str, str], where: str | None, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -166,7 +166,7 @@ def test_what_is_no_value_of_one_row_is_refused_before_anything_is_begun(
         (("d",), None, "ON d"),
     ],
 )
-def test_an_on_condition_that_cannot_join_is_refused_before_anything_is_begun(
+def test_an_unsupported_on_condition_of_a_merge_is_refused_during_planning(
     spark: SparkSession, keys: tuple[str, ...], condition: str | None, message: str
 ) -> None:
     clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
@@ -178,7 +178,7 @@ def test_an_on_condition_that_cannot_join_is_refused_before_anything_is_begun(
         plan_merge(spark, table_of(k="int", n="int", d="date"), spec, source)
 
 
-def test_a_moment_is_one_in_every_query(spark: SparkSession) -> None:
+def test_the_current_time_is_the_same_in_every_query_of_a_statement(spark: SparkSession) -> None:
     asked = [
         "current_timestamp()",
         "now()",
@@ -221,7 +221,7 @@ def test_a_moment_is_one_in_every_query(spark: SparkSession) -> None:
         ("select explode(array(id)) as id from files", False),
     ],
 )
-def test_only_a_source_that_makes_the_same_rows_again_is_not_kept(
+def test_a_source_counts_as_repeatable_only_if_each_run_returns_the_same_rows(
     spark: SparkSession, tmp_path: Path, query: str, *, expected: bool
 ) -> None:
     spark.range(4).write.parquet((tmp_path / "files").as_uri())
@@ -229,7 +229,7 @@ def test_only_a_source_that_makes_the_same_rows_again_is_not_kept(
     assert is_repeatable(spark.sql(query)) is expected
 
 
-def test_what_a_users_code_makes_may_be_others_when_it_runs_again(spark: SparkSession) -> None:
+def test_a_source_with_user_code_does_not_count_as_repeatable(spark: SparkSession) -> None:
     numbers = spark.range(4)
     assert is_repeatable(numbers, is_ours=False)
     for made in (
@@ -240,7 +240,7 @@ def test_what_a_users_code_makes_may_be_others_when_it_runs_again(spark: SparkSe
         assert not is_repeatable(made, is_ours=False)
 
 
-def test_what_is_sent_to_every_executor_is_bounded_in_bytes(
+def test_data_broadcast_to_executors_is_limited_in_bytes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = table_of(k="int", v="string")
@@ -293,7 +293,7 @@ def bucket_of(spark: SparkSession, source: DataFrame) -> dict[int, int]:
     return {r[0]: r[1] for r in frame.select("row.id", "_bucket").collect()}
 
 
-def test_a_row_finds_its_writer_by_its_values_wherever_it_stands(spark: SparkSession) -> None:
+def test_the_writer_of_a_row_depends_only_on_the_values_of_the_row(spark: SparkSession) -> None:
     rows = spark.range(40).selectExpr(
         "cast(id as int) as id", "array(map('k', cast(id as int))) as m", "0.5D as f", "1 as p"
     )
@@ -303,7 +303,7 @@ def test_a_row_finds_its_writer_by_its_values_wherever_it_stands(spark: SparkSes
     assert first == second
 
 
-def test_a_partition_has_one_key_whoever_makes_it(spark: SparkSession) -> None:
+def test_spark_and_python_compute_the_same_partition_key(spark: SparkSession) -> None:
     values = [
         *[chr(i) for i in range(1, 0x250)],
         *[chr(i) for i in (0x2028, 0x2029, 0xFEFF, 0xFFFD, 0x1F600)],
@@ -322,7 +322,7 @@ def test_a_partition_has_one_key_whoever_makes_it(spark: SparkSession) -> None:
     assert [json.loads(text) for text in made] == [[v] for v in values]
 
 
-def test_a_column_of_the_source_may_have_any_name(spark: SparkSession) -> None:
+def test_a_source_column_can_have_any_name(spark: SparkSession) -> None:
     table = table_of(n="int")
     source = spark.createDataFrame([(7,)], ["a.b `c` D"])
     spec = InsertSpec(target="d.t", source=SourceSpec(), columns=("N",))
@@ -330,7 +330,7 @@ def test_a_column_of_the_source_may_have_any_name(spark: SparkSession) -> None:
     assert [r.row.n for r in events.frame().collect()] == [7]
 
 
-def test_a_condition_that_is_null_is_one(spark: SparkSession) -> None:
+def test_null_is_accepted_as_a_condition(spark: SparkSession) -> None:
     plan_change(spark, table_of(n="int"), DeleteSpec(target="d.t", where="NULL"))
 
 
@@ -346,7 +346,7 @@ def test_a_condition_that_is_null_is_one(spark: SparkSession) -> None:
         ("timestamp", {"timestamp_ntz'2020-01-01 00:00:00.120'": "2020-01-01 00:00:00.12"}),
     ],
 )
-def test_a_partition_is_spelt_as_hive_spells_it(
+def test_partition_values_are_formatted_as_in_hive(
     spark: SparkSession, kind: str, values: dict[str, str | None]
 ) -> None:
     table = TableInfo(

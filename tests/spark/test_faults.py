@@ -40,7 +40,7 @@ STEPS = (
 @pytest.mark.long_cases(
     "opened", "locked", "fenced", "snapshot", "body_done", "allocated", "staged"
 )
-def test_a_driver_killed_at_a_step_leaves_all_or_nothing_and_the_retry_applies_it_once(
+def test_a_killed_merge_leaves_all_or_nothing_and_its_retry_applies_it_once(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:
     lab4.table("t", COLUMNS, partition={"p": "int"})
@@ -66,7 +66,9 @@ def test_a_driver_killed_at_a_step_leaves_all_or_nothing_and_the_retry_applies_i
         pytest.param("committed", marks=pytest.mark.long),
     ],
 )
-def test_on_a_3_metastore_too(lab3: Lab, tmp_path: Path, step: str) -> None:
+def test_the_retry_of_a_killed_merge_applies_it_once_on_3x(
+    lab3: Lab, tmp_path: Path, step: str
+) -> None:
     lab3.table("t", COLUMNS, partition={"p": "int"})
     lab3.insert("t", BEFORE, ["id", "name", "p"])
     key = f"{lab3.db}/merge"
@@ -79,7 +81,7 @@ def test_on_a_3_metastore_too(lab3: Lab, tmp_path: Path, step: str) -> None:
 
 @pytest.mark.promise("W19")
 @pytest.mark.long_cases("3.1.3")
-def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Path) -> None:
+def test_cleaning_removes_the_files_of_killed_drivers(lab: Lab, tmp_path: Path) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, "a")], ["id", "name"])
     key = f"{lab.db}/insert"
@@ -104,14 +106,16 @@ def test_what_a_killed_driver_left_is_removed_by_cleaning(lab: Lab, tmp_path: Pa
 
 @pytest.mark.parametrize("step", ["staged", "published", "marked"])
 @pytest.mark.long_cases("staged", "marked")
-def test_a_killed_compactor_changes_no_row_and_stops_no_other(
+def test_a_killed_compaction_changes_no_row_and_does_not_block_the_next_one(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:
     check_killed_compactor(lab4, tmp_path, step)
 
 
 @pytest.mark.parametrize("step", [pytest.param("staged", marks=pytest.mark.long), "published"])
-def test_nor_does_one_on_a_3_metastore(lab3: Lab, tmp_path: Path, step: str) -> None:
+def test_a_killed_compaction_changes_no_row_and_does_not_block_the_next_one_on_3x(
+    lab3: Lab, tmp_path: Path, step: str
+) -> None:
     check_killed_compactor(lab3, tmp_path, step)
 
 
@@ -138,7 +142,7 @@ def check_killed_compactor(lab: Lab, tmp_path: Path, step: str) -> None:
 
 
 @pytest.mark.promise("A7")
-def test_the_same_job_key_applies_an_append_once_and_a_new_key_again(lab: Lab) -> None:
+def test_an_insert_is_applied_once_per_job_key(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     first = lab.insert("t", [(1, "a")], ["id", "name"], job_key="dag/run/task/-1")
     assert first.status is JobStatus.COMMITTED

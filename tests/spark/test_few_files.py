@@ -50,14 +50,14 @@ def files(spark: SparkSession) -> dict[int, set[int]]:
     ],
     ids=str,
 )
-def test_few_rows_are_one_file_also_where_spark_puts_no_tasks_together(
+def test_few_rows_are_written_to_one_file_even_if_spark_does_not_coalesce_tasks(
     spark: SparkSession, settings: dict[str, str]
 ) -> None:
     with with_settings(spark, AS_ON_A_CLUSTER | settings):
         assert files(spark) == {0: set(range(500))}
 
 
-def test_many_rows_are_several_files_and_every_row_is_in_one(
+def test_many_rows_are_distributed_over_several_files(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(insert, "_WRITER_BYTES", 2_000)  # of 4,000

@@ -53,7 +53,7 @@ def target(lab: Lab) -> Lab:
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_queries_join_flat_tables_of_all_formats_with_acid_ones(target: Lab) -> None:
+def test_queries_join_flat_tables_of_all_formats_with_acid_tables(target: Lab) -> None:
     lab, seen = target, []
     for name, format_ in (("o", FileFormat.ORC), ("q", FileFormat.PARQUET), ("x", FileFormat.TEXT)):
         root = flat(lab, name, format_)
@@ -89,7 +89,7 @@ def test_queries_join_flat_tables_of_all_formats_with_acid_ones(target: Lab) -> 
         assert read_table(lab.spark, f"{lab.db}.o", snapshot, where="id > 1").count() == 2
 
 
-def test_partitions_of_a_flat_table_are_read_where_they_are(lab4: Lab) -> None:
+def test_partitions_of_a_flat_table_can_be_read(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", {**COLUMNS, "p": "int"})
     root = flat(lab, "f", FileFormat.PARQUET, partition={"p": "int"})
@@ -108,7 +108,7 @@ def test_partitions_of_a_flat_table_are_read_where_they_are(lab4: Lab) -> None:
     ]
 
 
-def test_what_cannot_be_read_is_refused_by_name_and_reason(lab4: Lab) -> None:
+def test_an_unsupported_flat_table_is_refused_with_its_name_and_the_reason(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", COLUMNS)
     flat(lab, "a", FileFormat.AVRO, parameters={"avro.schema.url": "hdfs:///a.avsc"})

@@ -55,7 +55,7 @@ def writers(lab: Lab) -> set[int]:
     return {read_tail(FS, str(file)).footer.writer for file in files(lab)}
 
 
-def test_settings_of_a_cluster_change_neither_layout_nor_number_of_files(
+def test_cluster_settings_change_neither_the_layout_nor_the_number_of_files(
     lab4: Lab, tmp_path: Path
 ) -> None:
     lab4.table("t", {"id": "bigint", "t": "string"}, parameters={"orc.compress": "SNAPPY"})
@@ -98,7 +98,7 @@ def test_settings_of_a_cluster_change_neither_layout_nor_number_of_files(
     assert names == ["_orc_acid_version", "bucket_00000"]
 
 
-def test_partitions_of_any_name_get_their_rows_and_no_more_files_than_they_need(
+def test_partitions_with_special_names_get_their_rows_in_one_file_each(
     lab4: Lab, tmp_path: Path
 ) -> None:
     names = [
@@ -130,7 +130,9 @@ def test_partitions_of_any_name_get_their_rows_and_no_more_files_than_they_need(
     assert len([r for r in lab4.rows("t") if r[1:] == ("Z", 1)]) == 1
 
 
-def test_what_cannot_be_stored_is_refused_in_the_same_words(lab4: Lab, tmp_path: Path) -> None:
+def test_values_that_do_not_fit_their_type_are_refused_and_nothing_is_written(
+    lab4: Lab, tmp_path: Path
+) -> None:
     lab4.table("t", {"v": "varchar(3)", "c": "char(2)", "t": "timestamp"})
     good = {"v": "äöü", "c": "ä ", "t": dt.datetime.fromisoformat("1969-12-31 23:59:59")}
     for name, value, words in (
@@ -149,7 +151,7 @@ def test_what_cannot_be_stored_is_refused_in_the_same_words(lab4: Lab, tmp_path:
     assert writers(lab4) == {JAVA}
 
 
-def test_text_that_is_no_utf_8_keeps_every_byte(lab4: Lab, tmp_path: Path) -> None:
+def test_text_that_is_not_utf_8_keeps_every_byte(lab4: Lab, tmp_path: Path) -> None:
     texts = [b"\xff\xfe", b"ok", b"\x80" * 3_000, b"\xe4ab" * 700, b""]
     lab4.table("t", {"id": "int", "s": "string"})
     rows = pa.table({"id": range(len(texts)), "s": pa.array(texts, pa.binary())})
@@ -158,7 +160,9 @@ def test_text_that_is_no_utf_8_keeps_every_byte(lab4: Lab, tmp_path: Path) -> No
     assert {r.id: bytes(r.s) for r in found} == dict(enumerate(texts))
 
 
-def test_a_merge_finds_its_rows_beside_text_that_is_no_utf_8(lab4: Lab, tmp_path: Path) -> None:
+def test_a_merge_matches_rows_in_files_that_also_contain_invalid_utf_8(
+    lab4: Lab, tmp_path: Path
+) -> None:
     # Java orders bytes, and says of them what they are as text: bounds that shut the others out.
     texts = {"ä": b"\x80a", "😀": b"\xff\xff"}
     lab4.table("t", {"s": "string", "v": "int"})
@@ -174,7 +178,7 @@ def test_a_merge_finds_its_rows_beside_text_that_is_no_utf_8(lab4: Lab, tmp_path
         assert (merged.rows.updated, merged.rows.inserted) == (1, 0)
 
 
-def test_long_texts_are_found_by_a_filter_on_them(lab4: Lab, tmp_path: Path) -> None:
+def test_a_filter_finds_long_text_values(lab4: Lab, tmp_path: Path) -> None:
     # Java keeps only bounds of these, in footers and in the row index; ORC 1.5 would see nothing.
     texts = [chr(97 + i % 26) + "é" * 900 + str(i) for i in range(12_000)]
     lab4.table("t", {"id": "int", "s": "string"})
@@ -191,7 +195,7 @@ def test_long_texts_are_found_by_a_filter_on_them(lab4: Lab, tmp_path: Path) -> 
     assert [r.id for r in found] == [11_999]
 
 
-def test_a_row_that_cannot_be_made_fails_in_spark_s_own_words(lab4: Lab, tmp_path: Path) -> None:
+def test_an_invalid_cast_raises_sparks_own_error(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", {"v": "int"})
     rows = pa.table({"v": ["1", "x"]})
     with pytest.raises(PySparkException) as raised:
@@ -200,9 +204,7 @@ def test_a_row_that_cannot_be_made_fails_in_spark_s_own_words(lab4: Lab, tmp_pat
     assert lab4.directories("t") == []
 
 
-def test_a_source_is_read_as_it_was_when_the_statement_was_checked(
-    lab4: Lab, tmp_path: Path
-) -> None:
+def test_a_source_file_that_is_added_after_the_check_is_not_read(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", {"v": "string"})
     (tmp_path / "1.json").write_text(json.dumps({"v": "1"}))
 
@@ -215,7 +217,7 @@ def test_a_source_is_read_as_it_was_when_the_statement_was_checked(
     assert lab4.rows("t") == [("1",)]
 
 
-def test_maps_go_row_by_row(lab4: Lab) -> None:
+def test_rows_with_maps_are_written_by_our_own_writer(lab4: Lab) -> None:
     lab4.table("t", {"m": "map<string,int>"})
     source = SourceSpec(values=((1,),), query="select map('b', 1, 'a', 2) m from source")
     lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
@@ -232,7 +234,7 @@ def test_maps_go_row_by_row(lab4: Lab) -> None:
     ],
     ids=["days", "times"],
 )
-def test_what_is_older_than_the_calendar_is_stored_as_it_is(
+def test_dates_and_times_before_the_gregorian_calendar_are_stored_unchanged(
     lab4: Lab, kind: str, literal: str, value: object, writer: int
 ) -> None:
     lab4.table("t", {"v": kind})

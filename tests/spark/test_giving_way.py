@@ -121,7 +121,7 @@ OTHERS = [(10, 2), (20, 2), (30, 2)]
     ],
 )
 @pytest.mark.long_cases("3.1.3-CompactionChoice.MAJOR-*", "3.1.3-CompactionChoice.MINOR-truncate*")
-def test_what_locks_exclusively_does_not_wait_for_a_compaction_nor_a_reader_behind_it(
+def test_neither_an_exclusive_statement_nor_a_later_reader_waits_for_a_compaction(
     lab: Lab, act: Callable[[Lab], None], rows: list[Row], choice: CompactionChoice
 ) -> None:
     made(lab)
@@ -164,7 +164,7 @@ def test_what_locks_exclusively_does_not_wait_for_a_compaction_nor_a_reader_behi
 
 
 @pytest.mark.promise("C8")
-def test_a_table_that_is_altered_or_dropped_does_not_wait_for_a_compaction(lab: Lab) -> None:
+def test_an_alter_or_drop_of_a_table_does_not_wait_for_a_compaction(lab: Lab) -> None:
     made(lab)
 
     def alter(step: str) -> None:
@@ -189,7 +189,7 @@ def test_a_table_that_is_altered_or_dropped_does_not_wait_for_a_compaction(lab: 
     assert lab.directories("t", "p=1") == [f"delta_000000{i}_000000{i}_0000" for i in (1, 2, 3)]
 
 
-def test_a_compaction_that_may_not_publish_takes_back_its_request_and_is_tried_again(
+def test_a_compaction_that_cannot_publish_withdraws_its_lock_and_can_be_retried(
     lab: Lab,
 ) -> None:
     made(lab)

@@ -120,7 +120,7 @@ class History:
     ids=["plain", "parts", "buckets"],
 )
 @pytest.mark.long_cases("4.0.1-plain", "3.1.3-buckets")
-def test_a_random_history_ends_in_the_models_rows(
+def test_a_table_has_the_rows_of_the_model_after_each_step_of_a_random_history(
     lab: Lab,
     partitioned: bool,
     buckets: int,

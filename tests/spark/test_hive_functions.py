@@ -27,12 +27,12 @@ def rows(lab: Lab, table: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in lab.frame(table).collect())
 
 
-def test_a_session_has_each_class(spark: SparkSession) -> None:
+def test_a_session_registers_each_class_of_hives_functions(spark: SparkSession) -> None:
     for name in CLASSES:
         assert spark.catalog.functionExists(called(name)), name
 
 
-def test_a_delete_goes_by_the_end_of_a_text_as_in_hive(lab4: Lab) -> None:
+def test_a_delete_evaluates_a_negative_start_of_substr_as_hive_does(lab4: Lab) -> None:
     lab4.table("t", {"id": "int", "s": "string"})
     lab4.insert("t", [(1, "12"), (2, "xx12"), (3, "abcdef12")], ["id", "s"])
     # Of a text with two letters Hive finds '' six from its end, Spark's substr all of it.
@@ -40,7 +40,7 @@ def test_a_delete_goes_by_the_end_of_a_text_as_in_hive(lab4: Lab) -> None:
     assert rows(lab4, "t") == [(1, "12"), (3, "abcdef12")]
 
 
-def test_an_insert_stores_what_hives_functions_say(lab4: Lab) -> None:
+def test_an_insert_stores_the_values_of_hives_functions(lab4: Lab) -> None:
     columns = {"id": "int", "s": "string", "y": "string", "n": "int", "d": "date"}
     lab4.table("src", columns)
     lab4.table("res", {"id": "int", "a": "string", "b": "string", "c": "int", "e": "string"})
@@ -56,7 +56,7 @@ def test_an_insert_stores_what_hives_functions_say(lab4: Lab) -> None:
     ]
 
 
-def test_an_update_and_a_merge_call_them_too(lab4: Lab) -> None:
+def test_an_update_and_a_merge_call_hives_functions(lab4: Lab) -> None:
     lab4.table("t", {"id": "int", "d": "date", "x": "decimal(20,10)"})
     lab4.insert("t", [(1, None, None), (2, None, None)], ["id", "d", "x"])
     run(
@@ -69,7 +69,7 @@ def test_an_update_and_a_merge_call_them_too(lab4: Lab) -> None:
     assert found == [(1, "2015-03-31", 2.0), (2, "2015-04-30", 0.142857)]
 
 
-def test_a_text_with_blanks_is_no_whole_number(lab4: Lab) -> None:
+def test_a_cast_of_text_with_blanks_to_an_integer_is_refused(lab4: Lab) -> None:
     lab4.table("src", {"id": "int", "s": "string"})
     lab4.table("res", {"id": "int", "n": "int"})
     lab4.insert("src", [(1, "7"), (2, "\t7 ")], ["id", "s"])
@@ -82,7 +82,7 @@ def test_a_text_with_blanks_is_no_whole_number(lab4: Lab) -> None:
 
 
 @pytest.mark.parametrize("name", ["tinyint", "smallint", "int", "bigint"])
-def test_a_cast_that_is_a_call_minds_blanks_too(lab4: Lab, name: str) -> None:
+def test_a_cast_written_as_a_function_call_refuses_text_with_blanks(lab4: Lab, name: str) -> None:
     lab4.table("src", {"id": "int", "s": "string"})
     lab4.table("res", {"id": "int", "n": name})
     lab4.insert("src", [(1, "7"), (2, " 7")], ["id", "s"])
@@ -93,7 +93,7 @@ def test_a_cast_that_is_a_call_minds_blanks_too(lab4: Lab, name: str) -> None:
     assert rows(lab4, "res") == [(1, 7)]
 
 
-def test_base64_makes_one_line_of_any_length(lab4: Lab) -> None:
+def test_base64_returns_one_line_for_text_of_any_length(lab4: Lab) -> None:
     lab4.table("src", {"id": "int", "s": "string"})
     lab4.table("res", {"id": "int", "v": "string"})
     texts = ["x" * length for length in (57, 58, 300)]
@@ -103,7 +103,7 @@ def test_base64_makes_one_line_of_any_length(lab4: Lab) -> None:
     assert rows(lab4, "res") == wanted
 
 
-def test_width_bucket_is_of_doubles_alone(lab4: Lab) -> None:
+def test_width_bucket_refuses_decimal_arguments(lab4: Lab) -> None:
     """Of decimals Hive is exact: of 100 parts of 1, 0.57 is in the 58th."""
     lab4.table("src", {"id": "int", "de": "decimal(10,2)"})
     lab4.table("res", {"id": "int", "v": "int", "w": "int"})
@@ -120,7 +120,7 @@ def test_width_bucket_is_of_doubles_alone(lab4: Lab) -> None:
 
 
 @pytest.mark.parametrize("value", ["12", "date '2020-01-31'", "1.5", "true"])
-def test_mask_of_no_text_is_refused(lab4: Lab, value: str) -> None:
+def test_mask_of_a_value_that_is_not_text_is_refused(lab4: Lab, value: str) -> None:
     lab4.table("res", {"v": "string"})
     with pytest.raises((HiveAcidError, PySparkException), match="mask"):
         run(lab4, f"INSERT INTO res SELECT mask({value})")

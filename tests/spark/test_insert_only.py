@@ -69,7 +69,7 @@ def files_of(root: Path) -> list[str]:
     indirect=["server"],
 )
 @pytest.mark.long_cases("3.1.3-*")
-def test_rows_are_added_put_together_and_replaced(lab: Lab, format_: FileFormat) -> None:
+def test_rows_can_be_inserted_compacted_and_overwritten(lab: Lab, format_: FileFormat) -> None:
     lab.table("t", AB, kind=INSERT_ONLY, format_=format_, parameters={ONLY_HIVE_4_READS: "true"})
     done = lab.insert("t", [(1, "a"), (2, None)], ["a", "b"])
     assert (done.rows.inserted, done.rows.deleted) == (2, 0)
@@ -104,7 +104,9 @@ def test_rows_are_added_put_together_and_replaced(lab: Lab, format_: FileFormat)
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_partitions_are_static_and_dynamic(lab4: Lab, format_: FileFormat) -> None:
+def test_static_and_dynamic_partitions_can_be_written_and_read(
+    lab4: Lab, format_: FileFormat
+) -> None:
     lab4.table("t", AB, partition={"p": "string"}, kind=INSERT_ONLY, format_=format_)
     lab4.insert("t", [(1, "a", "x"), (2, "b", "y/ 1"), (3, "c", None)], ["a", "b", "p"])
     lab4.overwrite("t", [(4, "d")], ["a", "b"], partition={"p": "x"})
@@ -131,7 +133,9 @@ def test_partitions_are_static_and_dynamic(lab4: Lab, format_: FileFormat) -> No
 
 @pytest.mark.promise("R7")
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_scan_is_that_of_flat_files(lab4: Lab, format_: FileFormat) -> None:
+def test_a_scan_reads_the_same_files_columns_and_bytes_as_a_scan_of_flat_files(
+    lab4: Lab, format_: FileFormat
+) -> None:
     """The same files, columns, filters and bytes as Spark's own of them; no row passes Python."""
     columns = {"id": "bigint", "name": "string", "noise": "string"}
     lab4.table("t", columns, partition={"p": "string"}, kind=INSERT_ONLY, format_=format_)
@@ -200,7 +204,7 @@ def _read_so_far(spark: SparkSession) -> int:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_every_type_comes_back_as_it_was_written(lab4: Lab, format_: FileFormat) -> None:
+def test_every_type_is_read_as_it_was_written(lab4: Lab, format_: FileFormat) -> None:
     columns = {
         "bo": "boolean",
         "ti": "tinyint",
@@ -239,7 +243,7 @@ def test_every_type_comes_back_as_it_was_written(lab4: Lab, format_: FileFormat)
 
 
 @pytest.mark.promise("D4")
-def test_rows_cannot_change_and_the_reason_is_said(lab4: Lab) -> None:
+def test_update_delete_and_merge_are_refused_with_a_reason(lab4: Lab) -> None:
     lab4.table("t", AB, kind=INSERT_ONLY, format_=FileFormat.PARQUET)
     lab4.insert("t", [(1, "a")], ["a", "b"])
     with pytest.raises(errors.InsertOnlyTableError, match="is insert-only, so UPDATE"):
@@ -265,7 +269,7 @@ def test_rows_cannot_change_and_the_reason_is_said(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("D1")
-def test_text_is_written_and_read(lab4: Lab) -> None:
+def test_text_tables_can_be_written_compacted_and_read(lab4: Lab) -> None:
     parameters = {ONLY_HIVE_4_READS: "true"}
     lab4.table(
         *("t", AB),
@@ -296,7 +300,7 @@ def test_text_is_written_and_read(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("D1")
-def test_avro_is_written_and_read(lab4: Lab) -> None:
+def test_avro_tables_can_be_written_compacted_and_read(lab4: Lab) -> None:
     lab4.table(
         *("t", {"a": "int", "b": "struct<x:string,y:array<date>>"}),
         partition={"p": "string"},
@@ -328,7 +332,7 @@ def test_avro_is_written_and_read(lab4: Lab) -> None:
     assert lab4.rows("t") == [(5, ("e", day), "x")]
 
 
-def test_a_failed_insert_leaves_nothing(lab4: Lab) -> None:
+def test_a_failed_insert_leaves_no_files(lab4: Lab) -> None:
     lab4.table("t", AB, kind=INSERT_ONLY)
     lab4.insert("t", [(1, "a")], ["a", "b"])
 
@@ -381,7 +385,7 @@ def rows_of(spark: SparkSession, cases: Sequence[PlainCase]) -> PlainRows:
 
 
 @pytest.mark.parametrize("format_", BY_NAME)
-def test_sparks_readers_and_ours_agree_on_what_hive_wrote(
+def test_sparks_readers_and_our_reader_return_the_same_rows_of_hives_files(
     spark: SparkSession, format_: str
 ) -> None:
     native = set()

@@ -50,7 +50,7 @@ UPSERT = (
         ("double", "1D, 2D", None),
     ],
 )
-def test_a_key_has_a_range_where_both_ends_are_exact(
+def test_a_merge_key_has_a_range_only_if_both_ends_are_exact(
     spark: SparkSession, kind: str, values: str, found: tuple[object, ...] | None
 ) -> None:
     source = spark.sql(f"select explode(array({values})) as k")
@@ -68,7 +68,7 @@ def test_a_key_has_a_range_where_both_ends_are_exact(
         ("date", ("date'+12000-01-01'", "date'-0005-01-01'")),
     ],
 )
-def test_keys_that_python_cannot_hold_are_matched(
+def test_merge_keys_that_python_cannot_represent_are_matched(
     lab4: Lab, kind: str, keys: tuple[str, ...]
 ) -> None:
     lab4.table("t", {"k": kind, "v": "string"})
@@ -96,7 +96,7 @@ def test_keys_that_python_cannot_hold_are_matched(
         ("smallint", ("1",), ("1", "100000")),
     ],
 )
-def test_keys_at_odds_with_the_column_or_the_calendar_are_matched(
+def test_merge_keys_match_even_if_one_is_outside_the_column_type_or_the_calendar(
     lab4: Lab, kind: str, there: tuple[str, ...], keys: tuple[str, ...]
 ) -> None:
     # The second is read by our own reader, for its column's name.
@@ -114,7 +114,7 @@ def test_keys_at_odds_with_the_column_or_the_calendar_are_matched(
         assert [row[1] for row in lab4.rows(table)] == [1] * len(there)
 
 
-def test_days_at_odds_with_the_calendar_are_found_by_a_condition(lab4: Lab) -> None:
+def test_a_condition_finds_days_that_do_not_exist_in_javas_calendar(lab4: Lab) -> None:
     lab4.table("t", {"d": "date"})
     days = ["0001-01-01", "1582-10-04", "1582-10-10", "1582-10-15", "1582-10-16", "2020-01-01"]
     for part in (days[:3], days[3:]):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ROWS = 1_600_000
 
 
-def test_a_million_and_a_half_rows_deleted_twice_are_gone(lab4: Lab) -> None:
+def test_more_than_a_million_rows_can_be_inserted_and_deleted_twice(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "name": "string"})
     every = SourceSpec(query=f"SELECT id, concat('n', id) AS name FROM range({ROWS})", tables={})
     for _ in range(2):

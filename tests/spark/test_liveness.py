@@ -21,7 +21,7 @@ SLOW = (
 )
 
 
-def test_a_heartbeat_that_hears_that_all_is_lost_stops_the_work_at_once(lab4: Lab) -> None:
+def test_a_heartbeat_that_finds_the_transaction_aborted_cancels_the_spark_job(lab4: Lab) -> None:
     table = lab4.table("t", COLUMNS)
     steps: list[str] = []
 

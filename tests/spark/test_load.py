@@ -60,7 +60,7 @@ def rows(*ids: int) -> list[Row]:
 
 @pytest.mark.promise("W10")
 @pytest.mark.long_cases("3.1.3")
-def test_loaded_rows_are_read_changed_and_compacted(lab: Lab, tmp_path: Path) -> None:
+def test_loaded_rows_can_be_read_changed_and_compacted(lab: Lab, tmp_path: Path) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", rows(0), list(COLUMNS))
     place = files(tmp_path / "in", (1, 2, 3), (4, 5))
@@ -90,7 +90,7 @@ def test_loaded_rows_are_read_changed_and_compacted(lab: Lab, tmp_path: Path) ->
     assert identities(lab)[1] == (2, B0, 0)
 
 
-def test_files_take_the_place_of_what_is_there(lab4: Lab, tmp_path: Path) -> None:
+def test_a_load_with_overwrite_replaces_the_rows_of_the_table(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", COLUMNS)
     lab4.insert("t", rows(0), list(COLUMNS))
     place = files(tmp_path / "in", (1,), (2, 3), (4,), (5,), (6,))  # more than the driver copies
@@ -104,7 +104,7 @@ def test_files_take_the_place_of_what_is_there(lab4: Lab, tmp_path: Path) -> Non
     assert lab4.rows("t") == rows(1, 2, 4, 5, 6, 6)
 
 
-def test_files_are_loaded_into_one_partition(lab4: Lab, tmp_path: Path) -> None:
+def test_files_can_be_loaded_into_one_partition(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", COLUMNS, partition={"p": "int", "q": "string"})
     place = files(tmp_path / "in", (1, 2))
     result = lab4.load("t", place, partition={"P": "01", "q": "b/ c"})
@@ -119,7 +119,9 @@ def test_files_are_loaded_into_one_partition(lab4: Lab, tmp_path: Path) -> None:
         lab4.load("t", place, partition={"p": "1", "q": "a", "r": "b"})
 
 
-def test_an_insert_only_table_is_loaded_by_directories(lab4: Lab, tmp_path: Path) -> None:
+def test_a_directory_of_files_can_be_loaded_into_an_insert_only_table(
+    lab4: Lab, tmp_path: Path
+) -> None:
     for name, format_ in (("o", FileFormat.ORC), ("t", FileFormat.PARQUET)):
         lab4.table(name, COLUMNS, kind=TransactionalKind.INSERT_ONLY, format_=format_)
     frame = lab4.spark.createDataFrame(rows(1, 2, 3), "id int, name string").coalesce(1)
@@ -133,7 +135,9 @@ def test_an_insert_only_table_is_loaded_by_directories(lab4: Lab, tmp_path: Path
         assert lab4.rows(name) == rows(1, 2, 3, 4)
 
 
-def test_a_later_statement_of_a_transaction_changes_loaded_rows(lab4: Lab, tmp_path: Path) -> None:
+def test_a_later_statement_of_a_transaction_can_change_loaded_rows(
+    lab4: Lab, tmp_path: Path
+) -> None:
     lab4.table("t", COLUMNS)
     place, name = files(tmp_path / "in", (1, 2), (3,)), f"{lab4.db}.t"
     lab4.run(
@@ -149,7 +153,7 @@ def test_a_later_statement_of_a_transaction_changes_loaded_rows(lab4: Lab, tmp_p
     assert identities(lab4)[2] == (1, B0, 1)
 
 
-def test_a_load_is_applied_once_and_leaves_nothing_when_it_fails(lab4: Lab, tmp_path: Path) -> None:
+def test_a_load_is_applied_once_and_leaves_no_files_if_it_fails(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", COLUMNS)
     place = files(tmp_path / "in", (1, 2))
     spec = LoadSpec(target=f"{lab4.db}.t", location=place)
@@ -168,7 +172,7 @@ def test_a_load_is_applied_once_and_leaves_nothing_when_it_fails(lab4: Lab, tmp_
     assert (tmp_path / "in/part-0.orc").exists()
 
 
-def test_what_cannot_be_loaded_is_refused_before_anything_is_begun(
+def test_an_unsupported_load_is_refused_before_a_write_id_is_allocated(
     lab4: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab4.table("t", COLUMNS)

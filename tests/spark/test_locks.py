@@ -97,7 +97,7 @@ def test_a_job_locks_the_partitions_of_its_source_and_not_the_table(lab4: Lab) -
 @pytest.mark.promise("L2")
 @pytest.mark.parametrize("kind", ["update", "delete", "merge"])
 @pytest.mark.long_cases("3.1.3-delete")
-def test_a_change_locks_the_partitions_it_changes_and_no_other(lab: Lab, kind: str) -> None:
+def test_a_change_locks_only_the_partitions_it_changes(lab: Lab, kind: str) -> None:
     partitioned(lab)
     found = locks_inside(lab, change_of(lab, kind, 2))
     assert {partition for partition, _ in found} == {"p=2"}
@@ -108,7 +108,7 @@ def test_a_change_locks_the_partitions_it_changes_and_no_other(lab: Lab, kind: s
 @pytest.mark.promise("W20")
 @pytest.mark.parametrize("kind", ["update", "merge"])
 @pytest.mark.long_cases("3.1.3-update")
-def test_two_changes_in_different_partitions_are_at_work_together(lab: Lab, kind: str) -> None:
+def test_two_changes_of_different_partitions_run_concurrently(lab: Lab, kind: str) -> None:
     partitioned(lab)
     barrier = Barrier(2)
 
@@ -131,7 +131,7 @@ def test_two_changes_in_different_partitions_are_at_work_together(lab: Lab, kind
 @pytest.mark.promise("L2")
 @pytest.mark.parametrize("spelling", ["01", " 1", "+1"])
 @pytest.mark.long_cases("+1")
-def test_a_static_partition_is_locked_and_replaced_under_the_name_its_rows_have(
+def test_a_static_partition_is_locked_and_overwritten_under_its_normalized_name(
     lab4: Lab, spelling: str
 ) -> None:
     name = partitioned(lab4)
@@ -151,7 +151,9 @@ def test_a_static_partition_is_locked_and_replaced_under_the_name_its_rows_have(
 
 
 @pytest.mark.parametrize("value", ["", None])
-def test_a_static_partition_without_a_value_is_that_of_null(lab4: Lab, value: str | None) -> None:
+def test_a_static_partition_without_a_value_is_the_partition_of_null(
+    lab4: Lab, value: str | None
+) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "string"})
     job = InsertSpec(
         target=f"{lab4.db}.t",
@@ -164,7 +166,7 @@ def test_a_static_partition_without_a_value_is_that_of_null(lab4: Lab, value: st
     assert [str(p.name) for p in lab4.client.list_partitions(lab4.info("t"))] == [default]
 
 
-def test_a_static_partition_that_is_no_value_of_its_column_is_refused(lab4: Lab) -> None:
+def test_a_static_partition_value_that_does_not_fit_its_column_is_refused(lab4: Lab) -> None:
     name = partitioned(lab4)
     job = InsertSpec(
         target=name,
@@ -178,7 +180,7 @@ def test_a_static_partition_that_is_no_value_of_its_column_is_refused(lab4: Lab)
     assert lab4.rows("t") == ROWS
 
 
-def test_two_tables_of_as_many_partitions_as_are_named_are_locked_in_one_request(lab: Lab) -> None:
+def test_one_lock_request_can_name_the_maximum_number_of_partitions_of_two_tables(lab: Lab) -> None:
     """Derby refuses queries that grow with the number of locks far sooner than other databases."""
     for name in ("a", "b"):
         table = lab.table(name, {"id": "bigint"}, partition={"p": "int"})

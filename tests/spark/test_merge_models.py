@@ -180,7 +180,7 @@ MAYBE = ("s.v <> 's0' AND t.p < 2", lambda t, s: s["v"] and s["v"] != "s0" and t
     ids=["gone are updated", "gone are deleted", "gone are either", "gone stay"],
 )
 @pytest.mark.long_cases("*-plain")
-def test_a_merge_leaves_what_its_model_leaves(
+def test_a_merge_leaves_the_rows_of_the_model(
     lab4: Lab,
     rules: str,
     on: tuple[str, Any] | None,
@@ -208,7 +208,7 @@ def test_a_merge_leaves_what_its_model_leaves(
 
 @pytest.mark.promise("W6")
 @pytest.mark.parametrize("limit", [100, 1], ids=["keys are sent", "nothing is sent"])
-def test_a_merge_is_the_same_whatever_of_its_source_is_sent_to_executors(
+def test_a_merge_leaves_the_same_rows_whatever_part_of_its_source_is_broadcast(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     rows = rows_of(SOURCE, (1, "x" * 200, 1, "U"), (40, "n", 1, "I"))
@@ -227,7 +227,7 @@ def test_a_merge_is_the_same_whatever_of_its_source_is_sent_to_executors(
 
 @pytest.mark.promise("W4")
 @pytest.mark.promise("W5")
-def test_rows_for_which_a_condition_is_null_stay(lab4: Lab) -> None:
+def test_rows_whose_condition_is_null_are_not_changed(lab4: Lab) -> None:
     table_of(lab4, "t", TARGET_ROWS, partitioned=True)
     lab4.update("t", {"v": "'new'"}, "v <> 'v1'")
     expected = [

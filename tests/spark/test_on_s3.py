@@ -159,7 +159,7 @@ def test_a_table_lives_its_whole_life_on_s3(lab: Lab, s3: MotoS3) -> None:
 
 @on_4
 @pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
-def test_a_table_on_s3_goes_back_to_a_version(
+def test_a_table_on_s3_can_be_restored_to_a_version(
     lab: Lab, s3: MotoS3, kind: TransactionalKind
 ) -> None:
     names = ["id", "v", "p"]

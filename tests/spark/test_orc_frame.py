@@ -83,7 +83,9 @@ def agree(target: Target) -> int:
 
 
 @pytest.mark.promise("R1")
-def test_what_hive_wrote_reads_alike_in_both_readers(spark: SparkSession, tmp_path: Path) -> None:
+def test_sparks_reader_and_our_reader_return_the_same_rows_of_hives_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     fits = 0
     for case in GOLDEN:
         target = golden_target(spark, case, tmp_path)
@@ -104,7 +106,7 @@ def test_what_hive_wrote_reads_alike_in_both_readers(spark: SparkSession, tmp_pa
         "streaming",
     ],
 )
-def test_what_sparks_reader_would_read_wrong_is_left_to_ours(
+def test_files_that_sparks_reader_would_misread_are_read_by_our_reader(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     found = [case for case in GOLDEN if case.name == name]
@@ -115,7 +117,7 @@ def test_what_sparks_reader_would_read_wrong_is_left_to_ours(
 
 
 @pytest.mark.promise("R3")
-def test_one_file_is_read_by_many_tasks_and_each_leaves_its_deleted_rows_out(
+def test_a_file_is_read_by_many_tasks_and_each_omits_its_deleted_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (case,) = [case for case in GOLDEN if case.id == "4.0.1/many_stripes"]
@@ -217,7 +219,7 @@ def filled(lab: Lab, *, partition: bool = False) -> Target:
 
 
 @pytest.mark.parametrize("partition", [False, True])
-def test_every_type_reads_alike_in_both_readers(lab4: Lab, *, partition: bool) -> None:
+def test_both_readers_return_the_same_values_of_every_type(lab4: Lab, *, partition: bool) -> None:
     target = filled(lab4, partition=partition)
     assert fitting(target) == len(target.files)
     agree(target)
@@ -229,7 +231,7 @@ def test_every_type_reads_alike_in_both_readers(lab4: Lab, *, partition: bool) -
     agree(resolve_target(lab4.spark, lab4.client, target.table, lab4.snapshot("t")))
 
 
-def test_a_range_keeps_the_rows_in_it_whoever_reads(lab4: Lab) -> None:
+def test_both_readers_return_the_same_rows_for_a_key_range(lab4: Lab) -> None:
     target = filled(lab4)
     ranges = {"id": KeyRange(low=50, high=120), "st": KeyRange(low="a", high="zz")}
     narrowed = dataclasses.replace(target, ranges=ranges)
@@ -244,7 +246,7 @@ def test_a_range_keeps_the_rows_in_it_whoever_reads(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("R4")
-def test_columns_that_nobody_asks_for_are_not_read(lab4: Lab) -> None:
+def test_columns_that_a_query_does_not_use_are_not_read(lab4: Lab) -> None:
     rows = filled(lab4).rows()
     assert "row:struct<it:int,__absent:int>>" in scans(rows.select("it"))[0]
     assert "row:struct<__absent:int>>" in scans(rows.select(F.count("*")))[0]
@@ -252,7 +254,7 @@ def test_columns_that_nobody_asks_for_are_not_read(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("R5")
-def test_row_groups_without_a_wanted_row_are_not_read(lab4: Lab) -> None:
+def test_row_groups_without_a_matching_row_are_not_read(lab4: Lab) -> None:
     """One file of ten row groups; what one of them holds costs a fraction of all."""
     lab4.table("t", {"id": "bigint", "name": "string", "day": "date", "noise": "string"})
     query = (
@@ -290,7 +292,7 @@ def bytes_read(spark: SparkSession) -> int:
     return int(counts["rchar"])
 
 
-def test_partitions_without_a_match_are_not_opened(lab4: Lab) -> None:
+def test_files_of_partitions_without_a_matching_row_are_not_opened(lab4: Lab) -> None:
     target = filled(lab4, partition=True)
     rows = target.rows()
     for where, partition in {"p is null": "p=__HIVE", "p like 'a b%'": "p=a b"}.items():
@@ -319,7 +321,9 @@ def scans(frame: DataFrame) -> list[str]:
     return re.findall(r"^\(\d+\) Scan orc.*?(?=^$)", plan, re.MULTILINE | re.DOTALL)
 
 
-def test_sessions_that_forgive_lost_files_still_get_an_error(lab4: Lab) -> None:
+def test_a_missing_file_raises_an_error_even_if_the_session_ignores_missing_files(
+    lab4: Lab,
+) -> None:
     lab4.table("t", {"id": "bigint"})
     lab4.insert("t", [(1,)], ["id"])
     rows = lab4.frame("t")
@@ -333,7 +337,7 @@ def test_sessions_that_forgive_lost_files_still_get_an_error(lab4: Lab) -> None:
         lab4.spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
-def test_a_frame_keeps_its_rows_when_spark_is_told_to_refresh_it(lab4: Lab) -> None:
+def test_a_cached_frame_keeps_its_rows_when_spark_refreshes_it(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint"})
     lab4.insert("t", [(1,), (2,), (3,)], ["id"])
     lab4.delete("t", "id = 2")
@@ -352,7 +356,7 @@ def test_a_frame_keeps_its_rows_when_spark_is_told_to_refresh_it(lab4: Lab) -> N
         catalog.dropTempView("refreshed")
 
 
-def test_a_table_with_a_local_timestamp_is_left_to_our_reader(lab4: Lab) -> None:
+def test_a_table_with_a_local_time_zone_timestamp_is_read_by_our_reader(lab4: Lab) -> None:
     """Whatever is asked of a file, Spark fails on this type in it."""
     kind = "timestamp with local time zone"
     lab4.table("t", {"id": "int", "at": kind})
@@ -366,7 +370,7 @@ def test_a_table_with_a_local_timestamp_is_left_to_our_reader(lab4: Lab) -> None
     assert [tuple(r) for r in found] == [(2, None), (11, "2021-03-28 02:30:00.123456")]
 
 
-def test_two_partitions_at_one_place_have_the_same_rows(lab4: Lab) -> None:
+def test_two_partitions_with_the_same_location_have_the_same_rows(lab4: Lab) -> None:
     lab4.table("t", {"id": "int"}, partition={"p": "int"})
     lab4.insert("t", [(i, 1) for i in range(4)], ["id", "p"])
     lab4.delete("t", "id = 0")
@@ -378,7 +382,7 @@ def test_two_partitions_at_one_place_have_the_same_rows(lab4: Lab) -> None:
     assert rows == sorted((i, p) for i in (1, 2, 3) for p in (1, 2))
 
 
-def test_identities_far_apart_are_joined_on_their_three_parts(
+def test_row_ids_that_do_not_fit_into_one_long_are_joined_on_their_three_parts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (case,) = [c for c in GOLDEN if c.id == "4.0.1/updated_again"]
@@ -390,7 +394,7 @@ def test_identities_far_apart_are_joined_on_their_three_parts(
     agree(apart)
 
 
-def test_a_session_that_reads_orc_otherwise_reads_these_files_as_ever(lab4: Lab) -> None:
+def test_orc_settings_of_the_session_do_not_change_the_rows_that_are_read(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint"}, partition={"p": "int"})
     lab4.insert("t", [(i, i % 4) for i in range(20)], ["id", "p"])
     for key, value in {
@@ -409,7 +413,9 @@ def test_a_session_that_reads_orc_otherwise_reads_these_files_as_ever(lab4: Lab)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Atlantic/Reykjavik"])
-def test_wall_clock_times_are_right_in_every_zone_of_session_and_jvm(lab4: Lab, zone: str) -> None:
+def test_timestamps_are_read_correctly_in_any_time_zone_of_the_session_and_the_jvm(
+    lab4: Lab, zone: str
+) -> None:
     lab4.table("t", {"id": "int", "ts": "timestamp"})
     # The first does not exist in Berlin, the second is there twice; Reykjavik once had summers.
     times = [clock(2021, 3, 28, 2, 30), clock(2021, 10, 31, 2, 30), clock(1967, 7, 1, 12)]

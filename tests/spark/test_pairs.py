@@ -37,7 +37,7 @@ PAIRS = [
 @pytest.mark.promise("M1")
 @pytest.mark.promise("O2")
 @pytest.mark.parametrize(("policy", "order", "earlier", "later"), PAIRS)
-def test_two_jobs_that_meet_end_as_their_table_says(
+def test_two_concurrent_jobs_end_as_the_conflict_table_says(
     lab_pg: Lab, policy: ConflictPolicy, order: Order, earlier: Doing, later: Doing
 ) -> None:
     lab = lab_pg
@@ -49,13 +49,13 @@ def test_two_jobs_that_meet_end_as_their_table_says(
 
 @pytest.mark.promise("O3")
 @pytest.mark.promise("M1")
-def test_so_do_two_on_a_3_metastore(lab3: Lab) -> None:
+def test_the_later_of_two_changes_fails_under_the_strict_policy_on_3x(lab3: Lab) -> None:
     meeting = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
     seen = meet(lab3, "t", STRICT, Order.LATE, meeting)
     assert (seen.outcome, seen.trouble) == (ConflictOutcome.FAILS, ""), seen.told
 
 
-def test_inserts_and_a_minor_compaction_do_not_conflict_under_the_strict_policy_either(
+def test_inserts_and_a_minor_compaction_do_not_conflict_under_the_strict_policy(
     lab_pg: Lab,
 ) -> None:
     for earlier, later in ((Doing.INSERT, Doing.MINOR), (Doing.MINOR, Doing.INSERT)):

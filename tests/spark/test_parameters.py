@@ -78,7 +78,7 @@ def one(spark: SparkSession, text: str, **values: object) -> tuple[str, Any]:
         *[(text, "string") for text in TEXTS],
     ],
 )
-def test_a_value_is_a_literal_of_its_own_type(
+def test_a_parameter_is_bound_as_a_literal_of_its_own_type(
     spark: SparkSession, value: object, kind: str
 ) -> None:
     assert one(spark, ":v", v=value) == (kind, value)
@@ -87,12 +87,12 @@ def test_a_value_is_a_literal_of_its_own_type(
     assert [tuple(row) for row in found.collect()] == [(value,)]
 
 
-def test_a_moment_is_one_in_any_zone(spark: SparkSession) -> None:
+def test_a_timestamp_parameter_with_a_time_zone_keeps_its_instant(spark: SparkSession) -> None:
     value = {"type": "timestamp with local time zone", "value": "2026-01-31T02:00:00+02:00"}
     assert one(spark, "unix_timestamp(:v)", v=value)[1] == 1769817600
 
 
-def test_a_list_is_the_entries_of_an_in(spark: SparkSession) -> None:
+def test_a_list_parameter_becomes_the_values_of_an_in_predicate(spark: SparkSession) -> None:
     ids = [1, Decimal("2.5"), None]
     assert one(spark, "1 IN (:ids)", ids=ids) == ("boolean", True)
     assert one(spark, "7 IN (:ids, 7)", ids=ids) == ("boolean", True)
@@ -118,7 +118,7 @@ def test_a_list_is_the_entries_of_an_in(spark: SparkSession) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("allows_unsafe", [False, True])
-def test_markers_are_bound_in_every_query_within_an_expression(
+def test_markers_are_bound_in_every_subquery_of_an_expression(
     spark: SparkSession, text: str, found: object, *, allows_unsafe: bool
 ) -> None:
     given = TextTerms(
@@ -131,7 +131,7 @@ def test_markers_are_bound_in_every_query_within_an_expression(
     assert [row[0] for row in rows] == [found]
 
 
-def test_a_marker_without_a_value_is_named_also_in_a_with(spark: SparkSession) -> None:
+def test_the_error_names_an_unbound_marker_in_a_with_or_window_clause(spark: SparkSession) -> None:
     for text in (
         "1 IN (WITH w AS (SELECT :no AS x) SELECT x FROM w)",
         "(SELECT sum(id) OVER w FROM range(1) WINDOW w AS (ORDER BY :no)) = 1",
@@ -190,7 +190,7 @@ def ids(lab: Lab) -> list[object]:
         ("EXISTS (SELECT 1 WHERE t.v = :v)", HOSTILE, [1, 3]),
     ],
 )
-def test_a_delete_finds_the_rows_of_its_value_alone(
+def test_a_delete_with_a_parameter_deletes_only_the_matching_rows(
     t: Lab, where: str, value: object, left: list[int]
 ) -> None:
     t.run(job_with(DeleteSpec(target=f"{t.db}.t", where=where), {"v": value}))
@@ -215,7 +215,7 @@ def test_null_is_not_less_than_a_number_beyond_bigint(t: Lab, where: str) -> Non
     assert ids(t) == [3]
 
 
-def test_a_number_beyond_bigint_keeps_the_name_of_its_column(spark: SparkSession) -> None:
+def test_a_number_beyond_bigint_does_not_change_the_name_of_its_column(spark: SparkSession) -> None:
     large = "99999999999999999999"
     assert query(spark, f"SELECT {large}, 1 - {large}", terms()).columns == [
         large,
@@ -223,7 +223,7 @@ def test_a_number_beyond_bigint_keeps_the_name_of_its_column(spark: SparkSession
     ]
 
 
-def test_numbers_within_bigint_need_no_search_in_the_tree(
+def test_the_expression_tree_is_not_searched_for_numbers_within_bigint(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_Binder, "_with_large_numbers", None)
@@ -232,7 +232,7 @@ def test_numbers_within_bigint_need_no_search_in_the_tree(
     assert query(spark, text, terms()).count() == 1
 
 
-def test_assignments_clauses_and_queries_take_values(t: Lab) -> None:
+def test_assignments_clauses_and_queries_accept_parameters(t: Lab) -> None:
     target = f"{t.db}.t"
     update = UpdateSpec(target=target, set={"v": ":new", "n": ":n"}, where="id = :id")
     t.run(job_with(update, {"new": HOSTILE, "n": Decimal("9.75"), "id": 1}))
@@ -262,7 +262,7 @@ def test_assignments_clauses_and_queries_take_values(t: Lab) -> None:
     assert found[9] == ("new", None, None)
 
 
-def test_statements_in_hives_dialect_take_values(t: Lab) -> None:
+def test_statements_in_hives_dialect_accept_parameters(t: Lab) -> None:
     t.table("p", {"id": "bigint", "v": "string"}, partition={"day": "date"})
     values = {
         "day": dt.date(2026, 1, 2), "v": HOSTILE, "id": 4, "ids": [1, 3], "part": "2026-01-02",
@@ -287,7 +287,7 @@ def test_statements_in_hives_dialect_take_values(t: Lab) -> None:
     assert t.rows("p") == []
 
 
-def test_a_clock_makes_a_column_of_timestamps_and_a_moment_makes_none(t: Lab) -> None:
+def test_create_table_as_select_accepts_only_timestamp_parameters_without_a_zone(t: Lab) -> None:
     text = "CREATE TABLE {} STORED AS ORC AS SELECT :at AS c, id FROM t WHERE id = 1"
     moment = {"type": "timestamp with local time zone", "value": "2026-01-31T02:00:00+01:00"}
     for statement in read_script(text.format("clocks"), t.db, read_parameters({"at": CLOCK})):
@@ -301,7 +301,7 @@ def test_a_clock_makes_a_column_of_timestamps_and_a_moment_makes_none(t: Lab) ->
         t.info("moments")
 
 
-def test_a_bound_value_prunes_as_a_written_one_does(t: Lab) -> None:
+def test_a_parameter_prunes_partitions_like_a_literal(t: Lab) -> None:
     table = t.table("q", {"id": "bigint"}, partition={"day": "date", "k": "int"})
     names = tuple(
         table.partition_name([day, k]) for day in ("2026-01-01", "2026-01-02") for k in ("1", "2")
@@ -326,7 +326,7 @@ def test_a_bound_value_prunes_as_a_written_one_does(t: Lab) -> None:
     assert [row.id for row in rows] == [2]
 
 
-def test_a_reader_is_refused_in_words_also_where_partitions_are_chosen_first(lab4: Lab) -> None:
+def test_an_invalid_filter_on_a_partition_column_raises_a_typed_error(lab4: Lab) -> None:
     lab4.table("q", {"id": "bigint"}, partition={"p": "int"})
     lab4.insert("q", [(1, 1), (2, 2)], ["id", "p"])
     name = f"{lab4.db}.q"
@@ -342,7 +342,7 @@ def test_a_reader_is_refused_in_words_also_where_partitions_are_chosen_first(lab
             read_table(lab4.spark, name, snapshot, where="p = :p", parameters={"p": [1]})
 
 
-def test_a_marker_without_a_value_is_named(t: Lab) -> None:
+def test_the_error_names_a_marker_without_a_value_or_with_a_misplaced_list(t: Lab) -> None:
     target = f"{t.db}.t"
     with pytest.raises(ExpressionError, match=r"no value for :v"):
         t.run(DeleteSpec(target=target, where="v = :v"))
@@ -392,7 +392,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("where", REFUSED)
-def test_a_text_reaches_no_java_and_no_files(t: Lab, secret: Path, where: str) -> None:
+def test_sql_text_cannot_call_java_or_read_files(t: Lab, secret: Path, where: str) -> None:
     text = where.format(secret=secret)
     target = f"{t.db}.t"
     system = t.spark._jvm.java.lang.System  # type: ignore[union-attr]
@@ -429,7 +429,7 @@ def test_a_text_reaches_no_java_and_no_files(t: Lab, secret: Path, where: str) -
         "CACHE TABLE x AS SELECT 1",
     ],
 )
-def test_a_query_is_a_query_and_reads_tables_only(
+def test_a_query_that_reads_files_calls_java_or_writes_is_refused(
     spark: SparkSession, secret: Path, text: str
 ) -> None:
     with pytest.raises(RefusedTextError):
@@ -437,7 +437,7 @@ def test_a_query_is_a_query_and_reads_tables_only(
     assert not secret.with_suffix(".keys.d").exists()
 
 
-def test_what_queries_are_made_of_is_known(spark: SparkSession) -> None:
+def test_all_supported_clauses_of_a_query_are_accepted(spark: SparkSession) -> None:
     spark.range(3).createOrReplaceTempView("some_rows")
     for text in [
         "TABLE some_rows",
@@ -474,12 +474,12 @@ def test_what_queries_are_made_of_is_known(spark: SparkSession) -> None:
         "from_xml(v, 'a INT', str_to_map('rowValidationXSDPath=/a', ',', '='))",
     ],
 )
-def test_options_in_any_constant_map_are_refused(spark: SparkSession, text: str) -> None:
+def test_function_options_that_may_name_files_are_refused(spark: SparkSession, text: str) -> None:
     with pytest.raises(RefusedTextError, match=r"may name files|opens files"):
         one(spark, text)
 
 
-def test_options_that_open_no_file_pass(spark: SparkSession) -> None:
+def test_function_options_that_open_no_file_are_accepted(spark: SparkSession) -> None:
     text = "from_xml('<r><a>7</a></r>', 'a INT', map('columnNameOfCorruptRecord', 'c')).a"
     assert one(spark, text)[1] == 7
     schema = "from_xml('<r><a>7</a></r>', schema_of_xml('<r><a>1</a></r>')).a"
@@ -487,7 +487,7 @@ def test_options_that_open_no_file_pass(spark: SparkSession) -> None:
     assert one(spark, "from_json('{}', 'a INT', map('mode', 'FAILFAST')).a")[1] is None
 
 
-def test_the_connection_can_allow_them(spark: SparkSession, secret: Path) -> None:
+def test_the_connection_can_allow_unsafe_text(spark: SparkSession, secret: Path) -> None:
     allowed = TextTerms(allows_unsafe=True)
     rows = query(spark, f"SELECT value FROM text.`{secret}`", allowed).collect()
     assert [row[0] for row in rows] == ["key of the driver"]
@@ -500,7 +500,7 @@ def test_the_connection_can_allow_them(spark: SparkSession, secret: Path) -> Non
     assert frame.select(found.column).collect()[0][0] == "5"
 
 
-def test_sparks_own_variables_stay_text(spark: SparkSession) -> None:
+def test_spark_variables_in_string_literals_are_not_substituted(spark: SparkSession) -> None:
     assert one(spark, "'${env:HOME}'")[1] == "${env:HOME}"
     found = query(spark, "SELECT '${env:HOME}'", TextTerms()).collect()
     assert found[0][0] == "${env:HOME}"

@@ -81,7 +81,7 @@ def shop(lab4: Lab) -> Lab:
     return lab4
 
 
-def test_a_programs_values_are_literals(shop: Lab) -> None:
+def test_the_parameters_of_a_program_are_bound_as_literals(shop: Lab) -> None:
     t, log = f"{shop.db}.t", f"{shop.db}.log"
     hostile = "kept' OR '1'='1"
     seen: list[object] = []
@@ -104,7 +104,7 @@ def test_a_programs_values_are_literals(shop: Lab) -> None:
 
 
 @pytest.mark.promise("T24")
-def test_a_program_reads_what_it_has_written_and_commits_all_of_it(shop: Lab) -> None:
+def test_a_program_reads_its_own_writes_and_commits_them_together(shop: Lab) -> None:
     t, log = f"{shop.db}.t", f"{shop.db}.log"
     seen: list[list[tuple[object, ...]]] = []
 
@@ -130,7 +130,7 @@ def test_a_program_reads_what_it_has_written_and_commits_all_of_it(shop: Lab) ->
     assert shop.client.show_locks(shop.info("t").ref) == ()
 
 
-def test_a_program_that_is_tried_again_is_not_applied_again(shop: Lab) -> None:
+def test_a_retried_program_is_not_applied_again(shop: Lab) -> None:
     spec, calls = spec_of(shop, inserts=("log",)), []
 
     def body(txn: acid.Transaction) -> None:
@@ -144,7 +144,9 @@ def test_a_program_that_is_tried_again_is_not_applied_again(shop: Lab) -> None:
     assert shop.rows("log") == [(1, "once")]
 
 
-def test_who_is_overtaken_runs_again_from_its_beginning(shop: Lab) -> None:
+def test_a_program_overtaken_before_its_snapshot_runs_once_and_reads_the_newer_rows(
+    shop: Lab,
+) -> None:
     spec, calls = spec_of(shop, inserts=("log",)), []
 
     def overtake(step: str) -> None:
@@ -184,7 +186,7 @@ def test_who_is_overtaken_runs_again_from_its_beginning(shop: Lab) -> None:
         ),
     ],
 )
-def test_what_a_program_may_not_do_ends_its_transaction(
+def test_an_undeclared_or_invalid_statement_of_a_program_ends_its_transaction(
     shop: Lab,
     body: Callable[[acid.Transaction, str], object],
     error: type[Exception],
@@ -195,7 +197,7 @@ def test_what_a_program_may_not_do_ends_its_transaction(
     assert shop.client.show_locks(shop.info("t").ref) == ()
 
 
-def test_a_failed_statement_cannot_be_passed_over(shop: Lab) -> None:
+def test_a_program_that_catches_the_error_of_a_statement_cannot_commit(shop: Lab) -> None:
     t = f"{shop.db}.t"
 
     def body(txn: acid.Transaction) -> None:
@@ -208,7 +210,7 @@ def test_a_failed_statement_cannot_be_passed_over(shop: Lab) -> None:
     assert shop.rows("t") == [(1, 1, 1), (2, 2, 2)]
 
 
-def test_a_change_behind_an_overwrite_is_refused_where_it_is_asked_for(shop: Lab) -> None:
+def test_a_change_after_an_overwrite_of_the_same_table_is_refused(shop: Lab) -> None:
     t = f"{shop.db}.t"
 
     def body(txn: acid.Transaction) -> None:
@@ -221,7 +223,7 @@ def test_a_change_behind_an_overwrite_is_refused_where_it_is_asked_for(shop: Lab
     assert shop.directories("t", "p=1") == ["delta_0000001_0000001_0000"]
 
 
-def test_a_program_has_one_transaction(shop: Lab) -> None:
+def test_a_program_must_open_exactly_one_transaction(shop: Lab) -> None:
     spec = spec_of(shop, inserts=("log",))
     with pytest.raises(ConfigurationError, match="ended without a transaction"):
         run_whole(shop, spec, lambda *_: None)
@@ -235,7 +237,7 @@ def test_a_program_has_one_transaction(shop: Lab) -> None:
         run_whole(shop, spec, twice, job_key="twice")
 
 
-def test_a_kill_ends_a_program_wherever_it_is(shop: Lab) -> None:
+def test_a_killed_program_is_aborted_and_changes_nothing(shop: Lab) -> None:
     spec = spec_of(shop, inserts=("log",), changes=("t",))
 
     def killed(step: str) -> None:
@@ -252,7 +254,9 @@ def test_a_kill_ends_a_program_wherever_it_is(shop: Lab) -> None:
     assert shop.rows("log") == []
 
 
-def test_the_example_runs_as_its_task_runs_it(lab4: Lab, tmp_path: Path) -> None:
+def test_the_example_program_is_applied_once_despite_a_kill_after_its_commit(
+    lab4: Lab, tmp_path: Path
+) -> None:
     """Under `spark-submit`, killed right behind its commit, and tried again."""
     lab4.client.create_database("demo")
     for name, columns in {

@@ -72,7 +72,7 @@ def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[Partitio
         ("id > 3 AND 1 / p > 0.4", None),
     ],
 )
-def test_a_condition_leaves_the_partitions_in_which_it_can_hold(
+def test_a_condition_selects_only_the_partitions_that_can_match(
     spark: SparkSession, condition: str | None, left: list[str | None] | None
 ) -> None:
     table, names = partitioned(*MONTHS, by="int")
@@ -80,7 +80,9 @@ def test_a_condition_leaves_the_partitions_in_which_it_can_hold(
     assert (found and [name.values[0] for name in found]) == left
 
 
-def test_a_condition_over_two_sides_prunes_by_the_targets_part(spark: SparkSession) -> None:
+def test_a_condition_on_target_and_source_prunes_by_its_part_on_the_target(
+    spark: SparkSession,
+) -> None:
     table, names = partitioned(*MONTHS, by="int")
     source = spark.createDataFrame([(1, 2)], "p int, number int")
     found = partitions_where(
@@ -110,7 +112,7 @@ def test_a_condition_over_two_sides_prunes_by_the_targets_part(spark: SparkSessi
         ("double", ("NaN", "1.0"), "select double('nan') as p", ["NaN"]),
     ],
 )
-def test_a_merge_reads_the_partitions_that_its_join_finds_equal(
+def test_a_merge_reads_only_the_partitions_that_match_its_join_keys(
     spark: SparkSession, by: str, values: tuple[str | None, ...], source: str, left: list[str]
 ) -> None:
     table, names = partitioned(*values, by=by)
@@ -139,7 +141,7 @@ def test_a_merge_reads_the_partitions_that_its_join_finds_equal(
         ("float", "0.1F", ("0.1", "0.10000000149011612", "0.11", "x"), 2),
     ],
 )
-def test_a_text_is_a_key_only_of_the_very_number(
+def test_a_text_key_matches_only_a_number_of_the_same_value(
     spark: SparkSession, kind: str, value: str, texts: tuple[str, ...], equal: int
 ) -> None:
     table = TableInfo(
@@ -167,7 +169,7 @@ def test_a_text_is_a_key_only_of_the_very_number(
         (None, ()),
     ],
 )
-def test_what_an_expression_uses_is_read(
+def test_exactly_the_columns_that_a_condition_uses_are_read(
     spark: SparkSession, condition: str | None, needed: tuple[str, ...]
 ) -> None:
     table, _ = partitioned(by="int")

@@ -54,7 +54,7 @@ def watched(lab: Lab, work: Callable[[], object]) -> list[set[int]]:
 
 
 @pytest.mark.promise("T14")
-def test_a_driver_killed_between_two_renames_shows_no_partition_and_its_retry_shows_all(
+def test_a_driver_killed_between_renames_shows_no_change_and_its_retry_shows_all_changes(
     lab4: Lab, tmp_path: Path
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})

@@ -89,7 +89,7 @@ def kept_changes(lab: Lab, floor: int, since: int, *, net: bool = False) -> list
 
 
 @pytest.mark.promise("V9")
-def test_a_change_says_by_when_it_was_committed(lab4: Lab) -> None:
+def test_a_change_has_its_commit_time(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "bigint"})
     began = lab4.client.get_table(lab4.info("t").ref).born_s
     lab4.insert("t", [(1, 1)], ["id", "v"])
@@ -113,13 +113,13 @@ def replayed(before: list[Row], found: list[Row]) -> list[Row]:
 
 
 @pytest.mark.promise("V9")
-def test_inserts_updates_and_deletes_are_told_with_old_and_new_values(lab4: Lab) -> None:
+def test_inserts_updates_and_deletes_are_read_with_old_and_new_values(lab4: Lab) -> None:
     tell_of_each_kind_of_write(lab4)
 
 
 @pytest.mark.long
 @pytest.mark.promise("V9")
-def test_and_by_a_metastore_of_hive_3(lab3: Lab) -> None:
+def test_inserts_updates_and_deletes_are_read_with_old_and_new_values_on_3x(lab3: Lab) -> None:
     tell_of_each_kind_of_write(lab3)
 
 
@@ -168,7 +168,7 @@ def tell_of_each_kind_of_write(lab: Lab) -> None:
 
 @pytest.mark.long
 @pytest.mark.promise("V4")
-def test_a_minor_compaction_changes_no_change(lab4: Lab) -> None:
+def test_a_minor_compaction_does_not_alter_the_changes_that_are_read(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, parameters=ONLY_HIVE_4, buckets=("id", 2))
     lab4.insert("t", [(i, 0) for i in range(6)], ["id", "v"])
     lab4.update("t", {"v": "1"}, "id < 4")
@@ -181,7 +181,7 @@ def test_a_minor_compaction_changes_no_change(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("V9")
-def test_net_changes_of_keys_are_the_first_and_the_last_image(lab4: Lab) -> None:
+def test_net_changes_contain_the_first_and_the_last_image_of_each_key(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
     lab4.insert("t", [(1, 0), (2, 0), (3, 0)], ["id", "v"])
     for value in (1, 2):
@@ -205,7 +205,7 @@ def test_net_changes_of_keys_are_the_first_and_the_last_image(lab4: Lab) -> None
 
 
 @pytest.mark.promise("V8")
-def test_a_range_that_a_major_compaction_took_is_refused_unless_all_is_kept(lab4: Lab) -> None:
+def test_changes_removed_by_a_major_compaction_are_refused_unless_they_are_kept(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, buckets=("id", 2))
     lab4.insert("t", [(i, 0) for i in range(8)], ["id", "v"])
     lab4.update("t", {"v": "1"}, "id % 2 = 0")
@@ -225,7 +225,7 @@ def test_a_range_that_a_major_compaction_took_is_refused_unless_all_is_kept(lab4
 
 @pytest.mark.promise("V4")
 @pytest.mark.promise("V8")
-def test_a_table_that_keeps_its_past_tells_all_of_it_by_number_and_by_time(lab4: Lab) -> None:
+def test_all_changes_of_a_kept_table_can_be_read_by_version_and_by_time(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, parameters={READABLE_FOR: "7 days"})
     lab4.insert("t", [(1, 0), (2, 0)], ["id", "v"])
     lab4.clean("t")  # finds the parameter, and keeps
@@ -256,7 +256,7 @@ def test_a_table_that_keeps_its_past_tells_all_of_it_by_number_and_by_time(lab4:
 
 
 @pytest.mark.promise("V8")
-def test_insert_only_tables_are_told_by_directory_or_refused(lab4: Lab) -> None:
+def test_changes_of_an_insert_only_table_are_read_by_directory_or_refused(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, kind=TransactionalKind.INSERT_ONLY)
     for i in range(3):
         lab4.insert("t", [(i, i)], ["id", "v"])
@@ -281,7 +281,7 @@ def test_insert_only_tables_are_told_by_directory_or_refused(lab4: Lab) -> None:
     ]
 
 
-def test_what_is_asked_wrongly_is_refused(lab4: Lab) -> None:
+def test_an_invalid_version_range_or_column_is_refused(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
     lab4.table("u", {"id": "bigint", "_version": "int"})
     lab4.insert("t", [(1, 1)], ["id", "v"])
@@ -298,7 +298,7 @@ def test_what_is_asked_wrongly_is_refused(lab4: Lab) -> None:
 
 
 @pytest.mark.long
-def test_old_values_are_told_in_the_columns_that_the_table_has_today(lab4: Lab) -> None:
+def test_old_values_are_read_in_the_current_columns_of_the_table(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "string"})
     lab4.insert("t", [(1, 1, "a b"), (2, 2, None)], ["id", "v", "p"])
     lab4.script("ALTER TABLE t ADD COLUMNS (w timestamp)")
@@ -313,7 +313,7 @@ def test_old_values_are_told_in_the_columns_that_the_table_has_today(lab4: Lab) 
     ]
 
 
-def test_old_values_that_nobody_asks_for_are_not_read(
+def test_old_values_that_are_not_requested_are_not_read(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "timestamp", "w": "char(5)"})
@@ -338,7 +338,7 @@ def test_old_values_that_nobody_asks_for_are_not_read(
     assert read == [("id",), ()]
 
 
-def test_only_stripes_that_may_hold_an_old_row_are_read(
+def test_only_files_that_may_contain_an_old_row_are_opened(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"})
@@ -355,7 +355,7 @@ def test_only_stripes_that_may_hold_an_old_row_are_read(
 
 @pytest.mark.long
 @pytest.mark.promise("V5")
-def test_changes_replayed_give_each_later_copy(lab4: Lab) -> None:
+def test_replayed_changes_give_the_rows_of_the_later_version(lab4: Lab) -> None:
     seed = random.SystemRandom().randint(0, 1 << 30)
     dice = random.Random(seed)
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"}, parameters=ONLY_HIVE_4)

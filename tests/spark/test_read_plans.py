@@ -64,7 +64,7 @@ def delete_files(frame: DataFrame) -> list[str]:
 
 
 @pytest.mark.promise("R10")
-def test_rows_and_delete_events_are_read_in_vectors(lab4: Lab) -> None:
+def test_rows_and_delete_events_are_read_in_vectorized_batches(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     fill(lab4, 0, 100)
     lab4.delete("t", "id % 10 = 0")
@@ -80,7 +80,7 @@ def test_rows_and_delete_events_are_read_in_vectors(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("R8")
-def test_a_compacted_table_is_read_as_a_flat_one_is(lab4: Lab) -> None:
+def test_a_compacted_table_is_read_without_a_join_or_exchange_like_a_flat_table(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     fill(lab4, 0, 100)
     fill(lab4, 100, 200)
@@ -101,7 +101,7 @@ def test_a_compacted_table_is_read_as_a_flat_one_is(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("R13")
-def test_delete_events_travel_to_the_rows_and_no_row_travels(
+def test_delete_events_are_broadcast_and_rows_are_not_shuffled(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab4.table("t", COLUMNS)

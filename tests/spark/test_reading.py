@@ -42,7 +42,7 @@ def test_a_reader_holds_a_shared_lock_while_it_reads(lab: Lab) -> None:
 
 @pytest.mark.promise("R9")
 @pytest.mark.long_cases("3.1.3")
-def test_count_is_right_with_deletes(lab: Lab) -> None:
+def test_a_count_omits_deleted_rows(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(i, i) for i in range(50)], ["id", "v"])
     lab.delete("t", "id >= 20")
@@ -52,7 +52,7 @@ def test_count_is_right_with_deletes(lab: Lab) -> None:
 @pytest.mark.promise("W2")
 @pytest.mark.promise("F5")
 @pytest.mark.long_cases("3.1.3")
-def test_overwrite_replaces_a_table_a_partition_and_the_partitions_of_its_rows(lab: Lab) -> None:
+def test_an_overwrite_replaces_a_table_a_partition_or_the_partitions_of_its_rows(lab: Lab) -> None:
     lab.table("whole", COLUMNS)
     lab.insert("whole", [(1, 1), (2, 2)], ["id", "v"])
     lab.overwrite("whole", [(3, 3)], ["id", "v"])
@@ -74,7 +74,7 @@ def test_overwrite_replaces_a_table_a_partition_and_the_partitions_of_its_rows(l
 
 @pytest.mark.promise("D10")
 @pytest.mark.long_cases("3.1.3")
-def test_partition_values_with_special_characters_and_null(lab: Lab) -> None:
+def test_partition_values_can_be_null_and_contain_special_characters(lab: Lab) -> None:
     lab.table("t", COLUMNS, partition={"p": "string", "q": "date"})
     values = ["a/b=c %", "späte Ecke", "x:y", "*?[]{}^", "it's", "tab\there"]
     rows = [(i, i, p, "2020-02-29") for i, p in enumerate(values)] + [(99, 0, None, None)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PAGE: Final = DOCS / "how-to" / "read-in-pyspark.md"
 
 
-def test_tables_are_read_as_the_readme_reads_them(
+def test_the_documented_example_of_reading_tables_runs(
     lab4: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab4.table("orders", {"id": "bigint", "customer": "bigint"}, partition={"day": "date"})

@@ -74,7 +74,7 @@ def changed_everywhere(lab: Lab, **made: object) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_partitions_that_were_added_or_filled_or_emptied_since_are_what_they_were(
+def test_a_restore_undoes_all_changes_of_partitions_since_the_version(
     lab: Lab,
 ) -> None:
     before = changed_everywhere(lab)
@@ -103,7 +103,7 @@ def test_partitions_that_were_added_or_filled_or_emptied_since_are_what_they_wer
     assert lab.client.show_locks(lab.info("t").ref) == ()
 
 
-def test_insert_overwrite_from_a_version_leaves_partitions_that_were_filled_since(
+def test_an_insert_overwrite_from_a_version_keeps_partitions_that_were_filled_later(
     lab4: Lab,
 ) -> None:
     before = changed_everywhere(lab4)
@@ -113,7 +113,7 @@ def test_insert_overwrite_from_a_version_leaves_partitions_that_were_filled_sinc
 
 @pytest.mark.usefixtures("bases")
 @pytest.mark.long_cases("3.1.3")
-def test_a_partition_with_many_changes_gets_a_base_and_an_emptied_one_an_empty_base(
+def test_a_restore_writes_a_base_for_each_partition_with_many_changes(
     lab: Lab,
 ) -> None:
     before = changed_everywhere(lab)
@@ -135,7 +135,7 @@ def test_a_partition_with_many_changes_gets_a_base_and_an_emptied_one_an_empty_b
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_a_table_without_partitions_goes_back_and_forth(
+def test_an_unpartitioned_table_can_be_restored_to_any_version_repeatedly(
     lab4: Lab, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not few:
@@ -157,7 +157,7 @@ def test_a_table_without_partitions_goes_back_and_forth(
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
 @pytest.mark.long_cases("3.1.3-*", "4.0.1-*ORC")
-def test_files_of_an_insert_only_table_are_copied(lab: Lab, format_: FileFormat) -> None:
+def test_a_restore_copies_the_files_of_an_insert_only_table(lab: Lab, format_: FileFormat) -> None:
     before = changed_everywhere(lab, kind=INSERT_ONLY, format_=format_)
     lab.insert("t", [(6, 6, 1)], NAMES)
     keep(lab.client, lab.info("t"))
@@ -179,7 +179,7 @@ def test_files_of_an_insert_only_table_are_copied(lab: Lab, format_: FileFormat)
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_rows_of_files_from_before_the_table_was_transactional_come_back(
+def test_a_restore_brings_back_rows_of_original_files(
     lab4: Lab, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not few:
@@ -201,7 +201,7 @@ def test_rows_of_files_from_before_the_table_was_transactional_come_back(
     assert lab4.rows("t") == before
 
 
-def test_compressed_text_is_refused_with_a_way_that_works(lab4: Lab) -> None:
+def test_a_restore_of_compressed_text_is_refused_but_insert_overwrite_works(lab4: Lab) -> None:
     lab4.table("t", COLUMNS, kind=INSERT_ONLY, format_=FileFormat.TEXT)
     lab4.insert("t", [(1, 1), (2, 2)], NAMES[:2])
     for plain in lab4.root("t").glob("delta_0000001_0000001_0000/[0-9]*"):
@@ -220,7 +220,7 @@ def test_compressed_text_is_refused_with_a_way_that_works(lab4: Lab) -> None:
 
 @pytest.mark.parametrize("step", ["allocated", "staged"])
 @pytest.mark.long_cases("3.1.3-*", "4.0.1-allocated")
-def test_a_compaction_and_a_cleaner_beside_a_restore_take_nothing_that_it_reads(
+def test_a_concurrent_compaction_and_cleaning_remove_nothing_that_a_restore_reads(
     lab: Lab, step: str
 ) -> None:
     before = changed_everywhere(lab)
@@ -237,7 +237,7 @@ def test_a_compaction_and_a_cleaner_beside_a_restore_take_nothing_that_it_reads(
     assert lab.rows("t") == before
 
 
-def test_to_the_present_nothing_is_written(lab4: Lab) -> None:
+def test_a_restore_to_the_current_version_writes_nothing(lab4: Lab) -> None:
     before = changed_everywhere(lab4)
     there, rows = files(lab4), lab4.rows("t")
     result = lab4.restore("t", 2, job_key="dag/run/task/-1")
@@ -258,7 +258,7 @@ def test_to_the_present_nothing_is_written(lab4: Lab) -> None:
     assert before != rows
 
 
-def test_a_partition_that_was_only_compacted_since_is_not_touched(lab4: Lab) -> None:
+def test_a_restore_does_not_write_to_a_partition_that_has_the_same_rows(lab4: Lab) -> None:
     before = changed_everywhere(lab4)
     keep(lab4.client, lab4.info("t"))
     lab4.insert("t", [(20, 20, 2)], NAMES)
@@ -271,7 +271,7 @@ def test_a_partition_that_was_only_compacted_since_is_not_touched(lab4: Lab) -> 
     assert lab4.rows("t") == before
 
 
-def test_a_dropped_partition_is_refused_before_anything_is_written(lab4: Lab) -> None:
+def test_a_restore_of_a_dropped_partition_is_refused_before_anything_is_written(lab4: Lab) -> None:
     changed_everywhere(lab4)
     lab4.script("ALTER TABLE t DROP PARTITION (p=2)")
     there = files(lab4)
@@ -282,7 +282,7 @@ def test_a_dropped_partition_is_refused_before_anything_is_written(lab4: Lab) ->
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_restore_that_comes_too_late_says_what_would_have_kept_the_version(lab: Lab) -> None:
+def test_the_error_about_a_lost_version_names_the_setting_that_keeps_versions(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     for number in (1, 2):
         lab.insert("t", [(number, number)], ["id", "v"])
@@ -298,7 +298,9 @@ def test_a_restore_that_comes_too_late_says_what_would_have_kept_the_version(lab
 
 
 @pytest.mark.usefixtures("bases")
-def test_the_same_job_is_done_once_though_its_version_is_gone_by_its_own_doing(lab4: Lab) -> None:
+def test_a_retried_restore_is_applied_once_even_if_it_made_its_version_unreadable(
+    lab4: Lab,
+) -> None:
     lab = lab4
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, 1)], ["id", "v"])
@@ -316,7 +318,7 @@ def test_the_same_job_is_done_once_though_its_version_is_gone_by_its_own_doing(l
     assert lab.rows("t") == [(1, 1), (3, 3)]
 
 
-def test_by_tag_and_as_often_as_one_likes(lab4: Lab) -> None:
+def test_a_table_can_be_restored_to_a_tag_repeatedly(lab4: Lab) -> None:
     before = changed_everywhere(lab4)
     make_tag(lab4.client, lab4.info("t"), "good", VersionSpec.of(version=1))
     after = lab4.rows("t")
@@ -327,7 +329,7 @@ def test_by_tag_and_as_often_as_one_likes(lab4: Lab) -> None:
         assert lab4.rows("t") == after
 
 
-def test_columns_that_were_added_since_are_null_and_constraints_hold(
+def test_a_restore_sets_added_columns_to_null_and_checks_constraints(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = lab4
@@ -348,7 +350,7 @@ def test_columns_that_were_added_since_are_null_and_constraints_hold(
     assert files(lab) == there
 
 
-def test_writers_beside_a_restore_wait_for_its_partitions_and_for_no_others(lab: Lab) -> None:
+def test_writers_wait_only_for_the_partitions_that_a_restore_changes(lab: Lab) -> None:
     before = changed_everywhere(lab)
 
     def beside(step: str) -> None:
@@ -362,7 +364,7 @@ def test_writers_beside_a_restore_wait_for_its_partitions_and_for_no_others(lab:
     assert lab.rows("t") == sorted([*before, (22, 22, 2)])
 
 
-def test_what_is_committed_before_the_locks_are_granted_is_undone_too(lab4: Lab) -> None:
+def test_a_restore_also_undoes_writes_that_commit_before_its_locks_are_granted(lab4: Lab) -> None:
     before = changed_everywhere(lab4)
     done = []
 
@@ -382,7 +384,7 @@ def test_what_is_committed_before_the_locks_are_granted_is_undone_too(lab4: Lab)
 
 @pytest.mark.parametrize("step", ["staged", "published", "committed"])
 @pytest.mark.long_cases("staged", "committed")
-def test_a_killed_restore_leaves_all_or_nothing_and_the_retry_does_it_once(
+def test_a_killed_restore_leaves_all_or_nothing_and_its_retry_applies_it_once(
     lab4: Lab, tmp_path: Path, step: str
 ) -> None:
     before = changed_everywhere(lab4)

@@ -44,7 +44,7 @@ def passed_over(lab: Lab) -> int:
 
 @pytest.mark.parametrize("name", ROOT_NAMES)
 @pytest.mark.long_cases("operation", "originalTransaction", "currentTransaction")
-def test_rows_of_all_null_or_negative_root_names_are_read_and_changed(lab4: Lab, name: str) -> None:
+def test_columns_named_like_acid_root_columns_can_be_read_and_changed(lab4: Lab, name: str) -> None:
     lab4.table("t", {"id": "bigint", name: "bigint", "v": "int"})
     columns = ["id", name, "v"]
     rows = [(i, (None, -5, 5)[i // 10], 0) for i in range(30)]
@@ -62,7 +62,7 @@ def test_rows_of_all_null_or_negative_root_names_are_read_and_changed(lab4: Lab,
     assert sorted(lab4.rows("t")) == sorted([*expected, (3, 7, 7), (33, None, 7)])
 
 
-def test_a_column_named_row_is_left_to_our_reader(lab4: Lab) -> None:
+def test_a_table_with_a_column_named_row_is_read_by_our_reader(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "row": "bigint", "v": "int"})
     rows = [(i, None if i < 10 else -i, 0) for i in range(20)]
     for start in (0, 10):
@@ -76,7 +76,7 @@ def test_a_column_named_row_is_left_to_our_reader(lab4: Lab) -> None:
     assert sorted(lab4.rows("t")) == sorted([*expected, (2, 2, 2), (50, None, 2)])
 
 
-def test_positional_evolution_of_the_session_does_not_swap_columns(lab4: Lab) -> None:
+def test_positional_schema_evolution_in_the_session_does_not_swap_columns(lab4: Lab) -> None:
     lab4.table("t", {"a": "int", "b": "int", "c": "int"})
     lab4.insert("t", [(1, 2, 3)], ["a", "b", "c"])
     key = "orc.force.positional.evolution"

@@ -100,7 +100,7 @@ def reading(lab: Lab, name: str) -> Iterator[DataFrame]:
 
 
 @pytest.mark.promise("T20")
-def test_the_servers_cleaner_waits_for_our_readers_and_cleans_up_after_us(
+def test_hives_cleaner_waits_for_our_readers_and_cleans_after_our_compactions(
     lab_cleaning: Lab, cleaning: tuple[LocalMetastore, bool]
 ) -> None:
     lab, (_, by_table) = lab_cleaning, cleaning
@@ -140,7 +140,7 @@ def wait_for_a_round(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize("cleaning", ["by the lowest open transaction"], indirect=True)
-def test_the_servers_cleaner_never_finds_an_entry_of_ours_that_is_not_committed(
+def test_hives_cleaner_keeps_the_inputs_of_our_compaction_while_a_reader_needs_them(
     lab_cleaning: Lab,
 ) -> None:
     """A result with a plain name is read at once, and its inputs by those who began before."""
@@ -169,7 +169,7 @@ def test_the_servers_cleaner_never_finds_an_entry_of_ours_that_is_not_committed(
 
 
 @pytest.mark.promise("V7")
-def test_the_servers_cleaner_leaves_a_kept_table_alone(lab_cleaning: Lab) -> None:
+def test_hives_cleaner_removes_nothing_from_a_kept_table(lab_cleaning: Lab) -> None:
     lab = lab_cleaning
     lab.table("kept", {"id": "bigint"})
     lab.insert("kept", OLD, ["id"])
@@ -186,7 +186,9 @@ def test_the_servers_cleaner_leaves_a_kept_table_alone(lab_cleaning: Lab) -> Non
 
 @pytest.mark.long
 @pytest.mark.promise("V7")
-def test_the_cleaner_of_3x_leaves_a_kept_table_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_hives_cleaner_removes_nothing_from_a_kept_table_on_3x(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     config = LocalMetastoreConfig(
         version="3.1.3",
         data_dir=tmp_path,

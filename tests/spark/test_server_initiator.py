@@ -66,7 +66,7 @@ def insert_rows(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize("choice", [CompactionChoice.AUTO, CompactionChoice.MINOR])
-def test_what_the_initiator_asked_for_is_served_by_ours(
+def test_our_compaction_serves_a_request_of_hives_initiator(
     lab_initiating: Lab, choice: CompactionChoice
 ) -> None:
     lab = lab_initiating
@@ -84,7 +84,7 @@ def test_what_the_initiator_asked_for_is_served_by_ours(
     assert lab.rows("t") == ROWS
 
 
-def test_entries_that_were_refused_do_not_silence_the_initiator_and_failed_ones_do(
+def test_hives_initiator_stops_after_failed_entries_but_not_after_refused_entries(
     lab_initiating: Lab,
 ) -> None:
     lab = lab_initiating

@@ -164,7 +164,7 @@ def tables(spark: SparkSession, hive_metastore: LocalMetastore) -> Iterator[Lab]
     "sql.orc.filterPushdown",
     "orc.force.positional.evolution",
 )
-def test_reads_and_statements_are_right_in_a_session_set_up_for_something_else(
+def test_reads_and_statements_are_correct_under_unusual_session_settings(
     tables: Lab, settings: Mapping[str, str]
 ) -> None:
     names = [f"{tables.db}.wide", f"{tables.db}.plain"]
@@ -205,7 +205,7 @@ def test_reads_and_statements_are_right_in_a_session_set_up_for_something_else(
     ]
 
 
-def test_a_frame_of_an_ordinary_session_compares_chars_with_literals_without_blanks(
+def test_char_columns_equal_literals_without_padding_in_an_ordinary_session(
     tables: Lab,
 ) -> None:
     with set_to(tables.spark, {"spark.sql.readSideCharPadding": "true"}):
@@ -224,7 +224,7 @@ def test_a_frame_of_an_ordinary_session_compares_chars_with_literals_without_bla
         ("-Duser.timezone=Asia/Tokyo", "Asia/Tokyo", "-Duser.timezone=Asia/Tokyo"),
     ],
 )
-def test_applications_run_in_utc_unless_their_submitter_names_a_zone(
+def test_applications_run_in_utc_unless_a_time_zone_is_configured(
     given: str, driver: str, executors: str
 ) -> None:
     options = " ".join(
@@ -252,7 +252,7 @@ def test_applications_run_in_utc_unless_their_submitter_names_a_zone(
     assert found == {"driver": driver, "name": "mine", "is_utc": driver == "UTC"}
 
 
-def test_a_context_that_runs_tasks_twice_is_refused() -> None:
+def test_a_spark_context_with_speculation_is_refused() -> None:
     given = {"spark.speculation": "True"}
     stub: Any = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: given))
     with pytest.raises(ConfigurationError, match="speculation"):
@@ -261,7 +261,7 @@ def test_a_context_that_runs_tasks_twice_is_refused() -> None:
     _check_tasks_run_once(stub)
 
 
-def test_a_running_stage_shows_how_many_of_its_tasks_are_done(
+def test_a_running_stage_reports_the_number_of_its_completed_tasks(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"

@@ -52,7 +52,7 @@ UPDATE = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
         ({"format": "parquet", "location": "half"}, errors.StorageError),
     ],
 )
-def test_a_source_that_may_be_late_is_told_from_a_wrong_one(
+def test_a_missing_source_is_retryable_and_an_unreadable_source_is_not(
     spark: SparkSession, tmp_path: Path, source: dict[str, object], error: type[Exception]
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -75,7 +75,7 @@ def wall_clock(text: str | None) -> dt.datetime | None:
     return None if text is None else dt.datetime.fromisoformat(text)
 
 
-def test_nanosecond_timestamps_of_parquet_arrive_exactly_whatever_the_zone(
+def test_nanosecond_timestamps_of_parquet_are_inserted_exactly_in_any_time_zone(
     lab4: Lab, tmp_path: Path
 ) -> None:
     times = [wall_clock(text) for text in MOMENTS]
@@ -121,7 +121,7 @@ def test_nanosecond_timestamps_of_parquet_arrive_exactly_whatever_the_zone(
         lab4.spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-def test_digits_below_the_microsecond_are_refused_and_nothing_is_written(
+def test_timestamps_with_digits_below_the_microsecond_are_refused(
     lab4: Lab, tmp_path: Path
 ) -> None:
     lab4.table("t", {"ts": "timestamp"})
@@ -134,7 +134,7 @@ def test_digits_below_the_microsecond_are_refused_and_nothing_is_written(
     assert lab4.directories("t") == []
 
 
-def test_files_that_disagree_on_their_timestamps_are_refused(
+def test_source_files_with_different_timestamp_units_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for i, unit in enumerate(("ns", "us")):
@@ -145,7 +145,7 @@ def test_files_that_disagree_on_their_timestamps_are_refused(
         load_source(spark, source, {}).collect()
 
 
-def test_an_insert_of_files_is_analysed_once(
+def test_an_insert_of_files_resolves_its_expressions_once(
     lab4: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab4.table("t", {"id": "int", "name": "string"})
@@ -167,7 +167,7 @@ def test_an_insert_of_files_is_analysed_once(
     assert seen == [2]
 
 
-def test_the_driver_reads_an_options_secret_from_its_place(
+def test_the_driver_reads_the_secret_of_a_source_option_from_the_environment(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Derby opens an encrypted database only with the password that created it."""

@@ -88,7 +88,7 @@ def test_rows_are_inserted_by_position_with_dynamic_partitions_last(shop: Lab) -
     assert [row[1:] for row in shop.rows("orders")] == [(1, 100)]
 
 
-def test_a_wrong_number_of_columns_and_a_partition_clause_of_another_table_are_refused(
+def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(
     shop: Lab,
 ) -> None:
     for text in (
@@ -100,7 +100,7 @@ def test_a_wrong_number_of_columns_and_a_partition_clause_of_another_table_are_r
             run(shop, text)
 
 
-def test_aliases_of_the_user_are_not_taken_for_columns(shop: Lab) -> None:
+def test_aliases_that_equal_column_names_are_resolved_correctly(shop: Lab) -> None:
     run(
         shop,
         """
@@ -115,7 +115,7 @@ def test_aliases_of_the_user_are_not_taken_for_columns(shop: Lab) -> None:
     ]
 
 
-def test_a_merge_says_the_same_as_text_and_as_structure(shop: Lab) -> None:
+def test_a_merge_as_sql_text_and_a_merge_as_a_spec_leave_the_same_rows(shop: Lab) -> None:
     types = {"id": "bigint", "name": "string", "spent": "decimal(10,2)"}
     partition = {"country": "string", "day": "int"}
     for name in ("one", "other"):
@@ -166,7 +166,7 @@ def test_a_merge_says_the_same_as_text_and_as_structure(shop: Lab) -> None:
     ]
 
 
-def test_every_table_of_a_query_is_locked_and_seen_at_one_moment(shop: Lab) -> None:
+def test_every_table_of_a_query_is_locked_and_read_in_one_snapshot(shop: Lab) -> None:
     seen: dict[str, set[str]] = {}
 
     def on_step(step: str) -> None:
@@ -186,7 +186,7 @@ def test_every_table_of_a_query_is_locked_and_seen_at_one_moment(shop: Lab) -> N
     assert [row[2] for row in shop.rows("t")] == [2]
 
 
-def test_queries_within_conditions_and_expressions_ask_acid_tables(shop: Lab) -> None:
+def test_subqueries_in_conditions_and_expressions_can_read_acid_tables(shop: Lab) -> None:
     run(
         shop,
         """
@@ -214,7 +214,7 @@ def test_queries_within_conditions_and_expressions_ask_acid_tables(shop: Lab) ->
 
 
 @pytest.mark.parametrize("in_partitions", [False, True])
-def test_queries_within_the_clauses_of_a_merge_ask_acid_tables(
+def test_subqueries_in_the_clauses_of_a_merge_can_read_acid_tables(
     shop: Lab, in_partitions: bool
 ) -> None:
     """Also where the source would tell which partitions are touched: it is not asked then."""
@@ -243,7 +243,7 @@ DEMANDS = Constraints(
 )
 
 
-def test_columns_that_get_no_value_get_their_default(
+def test_columns_without_a_value_get_their_default(
     shop: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: DEMANDS)
@@ -306,7 +306,7 @@ def test_columns_that_get_no_value_get_their_default(
          " WHEN MATCHED THEN UPDATE SET customer = 'x'"), "'customer' is bigint", "'x'"),
     ],
 )  # fmt: skip
-def test_a_text_that_is_no_value_of_its_column_is_named_and_changes_nothing(
+def test_the_error_quotes_a_text_that_does_not_fit_its_column_and_nothing_changes(
     shop: Lab, text: str, column: str, value: str
 ) -> None:
     before = {name: (shop.rows(name), shop.directories(name)) for name in ("customers", "orders")}
@@ -320,7 +320,7 @@ def test_a_text_that_is_no_value_of_its_column_is_named_and_changes_nothing(
     assert {name: (shop.rows(name), shop.directories(name)) for name in before} == before
 
 
-def test_a_text_that_is_a_value_of_its_column_is_one(shop: Lab) -> None:
+def test_a_text_that_fits_its_column_is_converted(shop: Lab) -> None:
     shop.table("kinds", {"i": "int", "d": "date", "ts": "timestamp", "b": "boolean", "f": "double"})
     run(
         shop,
@@ -337,7 +337,7 @@ def test_a_text_that_is_a_value_of_its_column_is_one(shop: Lab) -> None:
     ]
 
 
-def test_a_column_that_is_called_as_a_function_of_sparks_is_the_column(shop: Lab) -> None:
+def test_a_column_named_like_a_spark_function_is_resolved_as_the_column(shop: Lab) -> None:
     shop.table("logins", {"user": "string", "n": "int"})
     run(
         shop,
@@ -356,7 +356,7 @@ def test_a_column_that_is_called_as_a_function_of_sparks_is_the_column(shop: Lab
     assert len(shop.rows("orders")) == 3
 
 
-def test_rows_that_a_table_does_not_allow_change_nothing(
+def test_rows_that_violate_a_constraint_are_refused_and_change_nothing(
     shop: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MetastoreClient, "constraints", lambda *_: DEMANDS)
@@ -409,7 +409,7 @@ def test_rows_that_a_table_does_not_allow_change_nothing(
         run(shop, "UPDATE customers SET spent = rand()")
 
 
-def test_a_changed_row_is_a_new_one_whichever_columns_are_assigned(
+def test_constraints_are_checked_for_the_whole_row_whichever_columns_change(
     shop: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = Constraints(not_null={"spent": "nn"})
@@ -429,13 +429,13 @@ def test_a_changed_row_is_a_new_one_whichever_columns_are_assigned(
     assert customers(shop) == [CUSTOMERS[0], (2, "x", "0.00", "AT", 2)]
 
 
-def test_a_column_that_a_query_lacks_is_not_taken_from_the_statement(shop: Lab) -> None:
+def test_a_column_missing_in_a_subquery_is_not_resolved_from_the_outer_statement(shop: Lab) -> None:
     with pytest.raises(UnknownColumnError, match="name"):
         run(shop, "DELETE FROM customers WHERE name IN (SELECT name FROM orders)")
     assert customers(shop) == CUSTOMERS
 
 
-def test_what_a_condition_asks_is_locked_and_seen_at_one_moment(shop: Lab) -> None:
+def test_tables_of_a_subquery_in_a_condition_are_locked_and_read_in_one_snapshot(shop: Lab) -> None:
     seen: dict[str, set[str]] = {}
 
     def on_step(step: str) -> None:
@@ -452,7 +452,7 @@ def test_what_a_condition_asks_is_locked_and_seen_at_one_moment(shop: Lab) -> No
     assert customers(shop) == CUSTOMERS[1:]
 
 
-def test_a_compaction_is_asked_for_by_text(shop: Lab) -> None:
+def test_a_compaction_can_be_requested_by_sql_text(shop: Lab) -> None:
     (result,) = run(
         shop, "ALTER TABLE customers PARTITION (country = 'AT', day = 1) COMPACT 'major' AND WAIT"
     )

@@ -55,7 +55,7 @@ def stop_at(step: str) -> Callable[[str], None]:
 
 
 @pytest.mark.promise("W4")
-def test_an_update_swaps_columns_sets_null_and_asks_a_subquery(lab4: Lab) -> None:
+def test_an_update_can_swap_columns_set_null_and_use_a_subquery(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "a": "int", "b": "int"})
     lab4.insert("t", [(1, 1, 10), (2, 2, 20), (3, None, 30)], ["id", "a", "b"])
     lab4.update("t", {"a": "b", "b": "a"}, "id <> 2")
@@ -67,7 +67,7 @@ def test_an_update_swaps_columns_sets_null_and_asks_a_subquery(lab4: Lab) -> Non
 
 
 @pytest.mark.promise("W5")
-def test_a_delete_takes_each_row_once_and_no_row_of_which_its_condition_is_null(lab4: Lab) -> None:
+def test_a_delete_counts_each_row_once_and_keeps_rows_whose_condition_is_null(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     lab4.insert("t", [(1, 1), (2, None), (3, 9)], ["id", "v"])
     assert lab4.delete("t", "v > 5").rows == RowCounts(deleted=1)
@@ -79,7 +79,7 @@ def test_a_delete_takes_each_row_once_and_no_row_of_which_its_condition_is_null(
     assert lab4.rows("t") == []
 
 
-def test_a_change_of_no_row_makes_nobody_lose_against_it(lab4: Lab) -> None:
+def test_a_change_of_no_rows_conflicts_with_no_other_transaction(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     lab4.insert("t", [(1, 1)], ["id", "v"])
 
@@ -92,7 +92,7 @@ def test_a_change_of_no_row_makes_nobody_lose_against_it(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("W1")
-def test_an_append_of_no_rows_is_committed_and_leaves_no_directory(lab4: Lab) -> None:
+def test_an_insert_of_no_rows_commits_and_leaves_no_directory(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     lab4.insert("t", [(1, 1)], ["id", "v"])
     before = lab4.directories("t")
@@ -103,7 +103,7 @@ def test_an_append_of_no_rows_is_committed_and_leaves_no_directory(lab4: Lab) ->
 
 
 @pytest.mark.promise("W1")
-def test_rows_come_from_an_acid_table_as_it_was_when_the_job_began(lab4: Lab) -> None:
+def test_a_source_table_is_read_as_of_the_snapshot_of_the_job(lab4: Lab) -> None:
     for name in ("source", "copy", "merged"):
         lab4.table(name, COLUMNS)
     lab4.insert("source", [(i, i) for i in range(6)], ["id", "v"])
@@ -135,7 +135,7 @@ def test_rows_come_from_an_acid_table_as_it_was_when_the_job_began(lab4: Lab) ->
 
 @pytest.mark.promise("W2")
 @pytest.mark.promise("L4")
-def test_an_overwrite_waits_for_a_reader_and_shows_an_old_snapshot_its_old_rows(lab: Lab) -> None:
+def test_an_overwrite_waits_for_readers_and_old_snapshots_still_read_their_rows(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     rows = [(1, 1), (2, 2)]
     lab.insert("t", rows, ["id", "v"])
@@ -159,7 +159,7 @@ def overwrite(lab: Lab, source: SourceSpec) -> InsertSpec:
 
 
 @pytest.mark.promise("T11")
-def test_each_statement_is_one_transaction_and_ends_it_on_every_way_out(lab: Lab) -> None:
+def test_each_statement_opens_at_most_one_transaction_and_always_ends_it(lab: Lab) -> None:
     lab.table("t", COLUMNS)
 
     def spent(work: Callable[[], object]) -> list[str]:
@@ -236,7 +236,7 @@ def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(
 @pytest.mark.parametrize(
     ("buckets", "count"), [(None, 1), (("id", 2), 2)], ids=["by Spark", "by us"]
 )
-def test_row_ids_of_every_writer_count_from_zero_in_the_order_of_its_file(
+def test_row_ids_of_each_file_count_from_zero_in_file_order(
     lab4: Lab, buckets: tuple[str, int] | None, count: int
 ) -> None:
     lab4.table("t", COLUMNS, buckets=buckets)
@@ -259,7 +259,7 @@ def test_row_ids_of_every_writer_count_from_zero_in_the_order_of_its_file(
     assert len(first) == count
 
 
-def test_rows_of_more_than_a_hundred_texts_are_changed_and_merged(lab4: Lab) -> None:
+def test_rows_with_more_than_a_hundred_text_columns_can_be_updated_and_merged(lab4: Lab) -> None:
     kinds = ("string", "varchar(5)", "binary", "array<string>")
     columns = {f"{kind[:2]}{i}": kind for i in range(30) for kind in kinds}
     lab4.table("t", {"id": "bigint", **columns})
@@ -278,7 +278,7 @@ def test_rows_of_more_than_a_hundred_texts_are_changed_and_merged(lab4: Lab) -> 
     assert lab4.delete("t", "st1 = 'a'").rows == RowCounts(deleted=1)
 
 
-def test_an_update_of_every_column_moves_no_row_to_another_partition(lab4: Lab) -> None:
+def test_a_merge_that_would_move_a_row_to_a_different_partition_is_refused(lab4: Lab) -> None:
     lab4.table("t", COLUMNS, partition={"p": "string", "d": "date"})
     names = ["id", "v", "p", "d"]
     lab4.insert("t", [(1, 1, "a", "2020-01-31"), (2, 2, None, "2020-01-31")], names)
@@ -295,14 +295,14 @@ def test_an_update_of_every_column_moves_no_row_to_another_partition(lab4: Lab) 
     assert lab4.rows("t")[0][1] == 9
 
 
-def test_a_text_that_is_too_long_names_its_table(lab4: Lab) -> None:
+def test_the_error_about_a_too_long_text_names_the_table_and_the_column(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "c": "varchar(3)"})
     lab4.insert("t", [(1, "abc")], ["id", "c"])
     with pytest.raises(TypeMismatchError, match=rf"table {lab4.db}\.t: column 'c'"):
         lab4.update("t", {"c": "'abcd'"}, "id = 1")
 
 
-def test_an_empty_source_that_deletes_every_row_is_told(
+def test_a_merge_with_an_empty_source_that_deletes_every_row_is_logged(
     lab4: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab4.table("t", COLUMNS)

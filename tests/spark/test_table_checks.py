@@ -52,7 +52,7 @@ def _merge(target: str = "t", source: SourceSpec = _ROW, **more: Any) -> MergeSp
     return MergeSpec(target=target, source=source, **given)
 
 
-def test_the_worker_raises_the_error_of_the_driver(lab4: Lab) -> None:
+def test_the_worker_and_the_driver_raise_the_same_error_for_an_invalid_job(lab4: Lab) -> None:
     columns = {"id": "bigint", "name": "string"}
     lab4.table("t", columns)
     lab4.table("parts", columns, partition={"day": "string", "month": "int"})

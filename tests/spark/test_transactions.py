@@ -93,7 +93,7 @@ def live(life: Life, transactions: int) -> None:
     ids=["parts", "buckets"],
 )
 @pytest.mark.long_cases("buckets")
-def test_a_random_life_of_transactions_ends_in_the_models_rows(
+def test_random_transactions_leave_the_rows_of_the_model(
     lab4: Lab, partitioned: bool, buckets: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     life = Life(lab4, new_seed(capsys), partitioned=partitioned, buckets=buckets)
@@ -104,7 +104,9 @@ def test_a_random_life_of_transactions_ends_in_the_models_rows(
     life.check()
 
 
-def test_on_a_3_metastore_too(lab3: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_transactions_leave_the_rows_of_the_model_on_3x(
+    lab3: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     life = Life(lab3, new_seed(capsys))
     run(life, 3)
     live(life, 2)
@@ -145,7 +147,7 @@ def merges(lab: Lab, name: str, *rows: Row) -> StatementSpec:
     return MergeSpec(target=f"{lab.db}.{name}", source=values(*rows), keys=("id",), clauses=UPSERT)
 
 
-def test_each_statement_is_told_in_the_result_and_has_an_id_of_its_own(pair: Lab) -> None:
+def test_the_result_lists_each_statement_and_each_has_its_own_statement_id(pair: Lab) -> None:
     result = pair.run(
         TransactionSpec(
             statements=(
@@ -180,7 +182,7 @@ def test_each_statement_is_told_in_the_result_and_has_an_id_of_its_own(pair: Lab
     assert pair.directories("u") == ["delta_0000001_0000001_0000"]
 
 
-def test_an_overwrite_replaces_what_the_transaction_has_written_before(pair: Lab) -> None:
+def test_an_overwrite_replaces_earlier_writes_of_its_own_transaction(pair: Lab) -> None:
     query = SourceSpec(tables={"n": f"{pair.db}.t"}, query="SELECT id, v * 10 AS v, p FROM n")
     together(
         pair,
@@ -203,7 +205,9 @@ def test_an_overwrite_replaces_what_the_transaction_has_written_before(pair: Lab
     assert pair.directories("t") == ["base_0000002", "delta_0000001_0000001_0000"]
 
 
-def test_nothing_is_begun_where_a_change_follows_an_overwrite_of_its_table(pair: Lab) -> None:
+def test_a_change_after_an_overwrite_of_its_table_is_refused_before_the_job_starts(
+    pair: Lab,
+) -> None:
     before = pair.client.valid_txns().high_watermark
     over = inserts(pair, "t", (5, 5, 5), mode=InsertMode.OVERWRITE)
     for after in (inserts(pair, "t", (6, 6, 6)), adds_one(pair, "t"), deletes_all(pair, "t")):
@@ -218,7 +222,7 @@ def script(lab: Lab, text: str) -> list[StatementSpec | MultiInsertSpec]:
 
 
 @pytest.mark.promise("W8")
-def test_inserts_of_one_from_clause_see_the_tables_as_they_were_before_the_first(pair: Lab) -> None:
+def test_inserts_of_one_from_clause_read_the_tables_as_before_the_first_insert(pair: Lab) -> None:
     result = together(
         pair,
         inserts(pair, "t", (2, 2, 2)),
@@ -244,7 +248,7 @@ def test_inserts_of_one_from_clause_see_the_tables_as_they_were_before_the_first
 
 
 @pytest.mark.promise("W8")
-def test_what_inserts_have_in_common_is_run_once_and_at_one_time(pair: Lab) -> None:
+def test_the_common_query_of_several_inserts_is_evaluated_once_and_at_one_time(pair: Lab) -> None:
     together(
         pair,
         *script(
@@ -266,7 +270,7 @@ def test_what_inserts_have_in_common_is_run_once_and_at_one_time(pair: Lab) -> N
     assert pair.rows("t") == pair.rows("u")
 
 
-def test_a_wrong_query_that_inserts_share_is_found_before_anything_is_begun(pair: Lab) -> None:
+def test_an_invalid_common_query_of_inserts_is_refused_before_the_job_starts(pair: Lab) -> None:
     before = pair.client.valid_txns().high_watermark
     text = (
         "FROM (SELECT nothing FROM t) q INSERT INTO t SELECT 1, 1, 1 INSERT INTO u SELECT 1, 1, 1"
@@ -276,7 +280,7 @@ def test_a_wrong_query_that_inserts_share_is_found_before_anything_is_begun(pair
     assert pair.client.valid_txns().high_watermark == before
 
 
-def test_static_partitions_are_told_apart_by_what_their_values_mean(lab4: Lab) -> None:
+def test_static_partitions_are_compared_by_value_and_not_by_spelling(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
     lab4.insert("t", [(1, 1, 1), (2, 2, 2)], NAMES)
     source = SourceSpec(values=((5, 5),), columns=("id", "v"))
@@ -300,7 +304,7 @@ def test_static_partitions_are_told_apart_by_what_their_values_mean(lab4: Lab) -
     assert lab4.client.show_locks(lab4.info("t").ref) == ()
 
 
-def test_a_later_statement_finds_rows_in_a_partition_that_an_earlier_one_has_made(
+def test_a_later_statement_can_change_rows_in_a_partition_that_an_earlier_one_created(
     lab4: Lab,
 ) -> None:
     lab4.table("t", {"id": "bigint", "v": "int"}, partition={"p": "int"})
@@ -320,7 +324,7 @@ def test_a_later_statement_finds_rows_in_a_partition_that_an_earlier_one_has_mad
     assert lab4.rows("t") == [(7, 70, 7), (8, 80, 8), (9, 10, 9)]
 
 
-def test_of_everybody_else_all_statements_see_one_snapshot(pair: Lab) -> None:
+def test_all_statements_of_a_transaction_read_other_writes_from_one_snapshot(pair: Lab) -> None:
     """Somebody appends between the first statement and the second."""
 
     def append(step: str) -> None:
@@ -342,7 +346,7 @@ def test_of_everybody_else_all_statements_see_one_snapshot(pair: Lab) -> None:
 
 
 @pytest.mark.promise("T15")
-def test_a_conflict_in_one_table_takes_everything_back(lab: Lab) -> None:
+def test_a_conflict_in_one_table_undoes_the_changes_of_all_tables(lab: Lab) -> None:
     for name in ("t", "u"):
         lab.table(name, {"id": "bigint", "v": "int", "p": "int"}, partition={"q": "int"})
         lab.insert(name, [(1, 1, 1, 1)], [*NAMES, "q"])
@@ -371,7 +375,7 @@ def test_a_conflict_in_one_table_takes_everything_back(lab: Lab) -> None:
 
 @pytest.mark.parametrize("step", ["published", "committed"])
 @pytest.mark.long_cases("committed")
-def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_retry_applies_it_once(
+def test_a_killed_transaction_leaves_all_or_nothing_and_its_retry_applies_it_once(
     pair: Lab, tmp_path: Path, step: str
 ) -> None:
     job = TransactionSpec(
@@ -395,7 +399,7 @@ def test_a_driver_that_is_killed_leaves_all_or_nothing_and_the_retry_applies_it_
     assert len(again.details["statements"]) == 4  # type: ignore[arg-type]
 
 
-def test_an_error_says_which_statement_it_is_of(pair: Lab) -> None:
+def test_an_error_names_the_number_of_its_statement(pair: Lab) -> None:
     bad = UpdateSpec(target=f"{pair.db}.u", set={"nothing": "1"})
     with pytest.raises(UnknownColumnError) as caught:
         together(pair, adds_one(pair, "t"), bad)

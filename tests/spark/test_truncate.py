@@ -28,7 +28,7 @@ KINDS = {
 @pytest.mark.promise("W9")
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.long_cases("3.1.3-insert-only", "4.0.1-full ACID")
-def test_a_truncated_table_is_empty_and_readers_go_on(lab: Lab, kind: str) -> None:
+def test_a_truncated_table_is_empty_and_open_readers_keep_their_rows(lab: Lab, kind: str) -> None:
     lab.table("t", {"id": "bigint", "name": "string"}, **KINDS[kind])
     lab.insert("t", [(i, f"n{i}") for i in range(5)], ["id", "name"])
     reading = lab.frame("t")
@@ -73,7 +73,7 @@ def test_partitions_are_truncated_by_their_values(lab4: Lab, kind: str) -> None:
     assert lab4.rows("t") == []
 
 
-def test_what_is_no_partition_is_not_truncated(lab4: Lab) -> None:
+def test_a_truncate_of_a_missing_or_invalid_partition_is_refused(lab4: Lab) -> None:
     lab4.table("t", {"id": "bigint"}, partition={"p": "int"})
     lab4.table("whole", {"id": "bigint"})
     lab4.insert("t", [(1, 1)], ["id", "p"])

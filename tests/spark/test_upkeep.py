@@ -76,13 +76,15 @@ def leave_behind(lab: Lab, rows: list[Row], keep_in: Path) -> str:
 @pytest.mark.promise("C7")
 @pytest.mark.promise("K2")
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
-def test_around_an_aborted_delta_and_an_open_writer_each_row_is_there_once(
+def test_maintenance_keeps_each_row_once_beside_an_aborted_and_an_open_write(
     lab4: Lab, tmp_path: Path, choice: CompactionChoice
 ) -> None:
     check_upkeep(lab4, tmp_path, choice)
 
 
-def test_and_so_it_is_on_a_3_metastore(lab3: Lab, tmp_path: Path) -> None:
+def test_maintenance_keeps_each_row_once_beside_an_aborted_and_an_open_write_on_3x(
+    lab3: Lab, tmp_path: Path
+) -> None:
     check_upkeep(lab3, tmp_path, CompactionChoice.MAJOR)
 
 
@@ -128,7 +130,7 @@ def check_upkeep(lab: Lab, keep_in: Path, choice: CompactionChoice) -> None:
 
 
 @pytest.mark.promise("C2")
-def test_a_minor_compaction_leaves_the_base_as_it_is(lab4: Lab) -> None:
+def test_a_minor_compaction_does_not_change_the_base(lab4: Lab) -> None:
     lab4.table("t", COLUMNS, parameters=MINOR_WITH_DELETES)
     lab4.insert("t", [(i, 0) for i in range(50)], NAMES)
     lab4.compact("t", CompactionChoice.MAJOR)
@@ -149,7 +151,7 @@ def test_a_minor_compaction_leaves_the_base_as_it_is(lab4: Lab) -> None:
 
 @pytest.mark.promise("C3")
 @pytest.mark.promise("W2")
-def test_every_snapshot_reads_its_rows_after_compactions_or_is_told_that_it_is_too_old(
+def test_every_snapshot_reads_its_rows_after_compactions_or_raises_not_enough_history(
     lab4: Lab,
 ) -> None:
     lab4.table("t", COLUMNS, parameters=MINOR_WITH_DELETES)
@@ -189,7 +191,7 @@ def test_every_snapshot_reads_its_rows_after_compactions_or_is_told_that_it_is_t
 
 
 @pytest.mark.promise("C4")
-def test_a_table_can_have_a_delta_threshold_of_its_own(lab4: Lab) -> None:
+def test_a_compaction_job_can_set_its_own_delta_threshold(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     spec = CompactSpec(target=f"{lab4.db}.t", delta_count=3)
     for i in range(2):
@@ -201,7 +203,7 @@ def test_a_table_can_have_a_delta_threshold_of_its_own(lab4: Lab) -> None:
 
 
 @pytest.mark.promise("C5")
-def test_the_ratio_of_the_files_on_the_disk_starts_a_major_compaction(lab4: Lab) -> None:
+def test_the_size_ratio_of_deltas_to_the_base_starts_a_major_compaction(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     lab4.insert("t", [(i, i * 7919 % 1000) for i in range(2000)], NAMES)
     lab4.compact("t", CompactionChoice.MAJOR)
@@ -226,7 +228,7 @@ def test_the_ratio_of_the_files_on_the_disk_starts_a_major_compaction(lab4: Lab)
 
 @pytest.mark.promise("C8")
 @pytest.mark.promise("T23")
-def test_reader_writer_and_compactor_go_on_beside_one_another(lab: Lab) -> None:
+def test_readers_writers_and_a_compaction_do_not_wait_for_each_other(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     for i in range(3):
         lab.insert("t", [(i, i)], NAMES)
@@ -292,7 +294,7 @@ def test_files_that_a_snapshot_does_not_need_are_not_opened(lab4: Lab, tmp_path:
 
 @pytest.mark.promise("F12")
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
-def test_compaction_goes_over_empty_buckets_and_empty_files(
+def test_a_compaction_skips_empty_buckets_and_empty_files(
     lab4: Lab, choice: CompactionChoice
 ) -> None:
     lab4.table("t", COLUMNS, buckets=("id", 4), parameters=MINOR_WITH_DELETES)
@@ -338,7 +340,7 @@ def test_a_finished_read_leaves_no_lock_and_no_open_transaction(lab: Lab) -> Non
 
 
 @pytest.mark.promise("F8")
-def test_every_file_that_any_job_writes_is_sorted_by_row_identity(lab4: Lab) -> None:
+def test_every_file_that_a_job_writes_is_sorted_by_row_id(lab4: Lab) -> None:
     """Inserts copy flat files, minor compactions whole stripes, major ones parts of them."""
     lab4.table("t", COLUMNS)
     looked_at: set[str] = set()

@@ -87,7 +87,7 @@ class Copies:
 
 @pytest.mark.promise("V6")
 @pytest.mark.long_cases("3.1.3")
-def test_saved_copies_equal_their_versions_until_they_are_compacted_away(lab: Lab) -> None:
+def test_each_version_equals_its_saved_copy_until_it_is_compacted_away(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     copies = Copies(lab, "t")
     lab.insert("t", [(i, i) for i in range(6)], ["id", "v"])
@@ -113,7 +113,7 @@ def test_saved_copies_equal_their_versions_until_they_are_compacted_away(lab: La
 
 
 @pytest.mark.promise("V6")
-def test_a_version_is_a_source_of_statements_and_of_sql(lab4: Lab) -> None:
+def test_sql_statements_can_read_an_earlier_version_of_a_table(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", COLUMNS, partition={"p": "int"})
     lab.table("copy", {"id": "bigint", "v": "int", "p": "int"})
@@ -142,7 +142,7 @@ def test_a_version_is_a_source_of_statements_and_of_sql(lab4: Lab) -> None:
         as_of(lab, "t", version=2)
 
 
-def test_partitions_are_pruned_of_a_version_too_and_dropped_ones_are_told(lab4: Lab) -> None:
+def test_partitions_of_a_version_are_pruned_and_a_dropped_one_raises_an_error(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", COLUMNS, partition={"p": "int"})
     lab.insert("t", [(i, i, i % 3) for i in range(9)], ["id", "v", "p"])
@@ -155,7 +155,7 @@ def test_partitions_are_pruned_of_a_version_too_and_dropped_ones_are_told(lab4: 
             as_of(lab, "t", version=1, where=where)
 
 
-def test_an_open_write_keeps_versions_above_it_from_being_settled(lab3: Lab) -> None:
+def test_a_version_above_an_open_write_id_is_refused_as_not_settled(lab3: Lab) -> None:
     lab = lab3
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, 1)], ["id", "v"])
@@ -172,7 +172,7 @@ def test_an_open_write_keeps_versions_above_it_from_being_settled(lab3: Lab) -> 
 
 @pytest.mark.promise("V2")
 @pytest.mark.long_cases("3.1.3")
-def test_a_write_of_somebody_else_has_bounds_and_is_refused_between_them(lab: Lab) -> None:
+def test_a_time_between_the_commit_bounds_of_a_foreign_write_is_refused(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     with pytest.raises(VersionUnknownError, match="created at"):
         as_of(lab, "t", timestamp="2001-01-01T00:00:00Z")
@@ -199,7 +199,7 @@ def test_a_write_of_somebody_else_has_bounds_and_is_refused_between_them(lab: La
         as_of(lab, "t", timestamp="2999-01-01T00:00:00Z")
 
 
-def test_insert_only_tables_have_versions_as_far_as_directories_tell(lab3: Lab) -> None:
+def test_versions_of_an_insert_only_table_are_readable_until_they_are_compacted(lab3: Lab) -> None:
     lab = lab3
     lab.table("t", COLUMNS, kind=TransactionalKind.INSERT_ONLY)
     copies = Copies(lab, "t")
@@ -211,7 +211,7 @@ def test_insert_only_tables_have_versions_as_far_as_directories_tell(lab3: Lab) 
     copies.check(oldest=3)
 
 
-def test_later_versions_of_a_table_with_a_dropped_partition_are_readable(lab4: Lab) -> None:
+def test_versions_after_the_drop_of_a_partition_are_readable(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", COLUMNS, partition={"p": "int"})
     lab.insert("t", [(1, 1, 1), (2, 2, 2)], ["id", "v", "p"])
@@ -224,7 +224,7 @@ def test_later_versions_of_a_table_with_a_dropped_partition_are_readable(lab4: L
 
 
 @pytest.mark.promise("V7")
-def test_a_kept_table_is_read_behind_compactions_overwrites_and_cleanings(lab3: Lab) -> None:
+def test_versions_of_a_kept_table_survive_compaction_overwrite_and_cleaning(lab3: Lab) -> None:
     lab = lab3
     lab.table("t", COLUMNS, parameters={READABLE_FOR: "1 hour"})
     lab.insert("t", [(i, i) for i in range(6)], ["id", "v"])
@@ -244,7 +244,7 @@ def test_a_kept_table_is_read_behind_compactions_overwrites_and_cleanings(lab3: 
     copies.check(oldest=3)
 
 
-def test_a_tag_keeps_its_files_until_it_goes(lab4: Lab) -> None:
+def test_a_tag_keeps_its_files_until_it_is_removed(lab4: Lab) -> None:
     lab = lab4
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, 1)], ["id", "v"])

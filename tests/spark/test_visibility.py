@@ -78,7 +78,7 @@ class Poller(threading.Thread):
 
 @pytest.mark.promise("W0")
 @pytest.mark.promise("O1")
-def test_whoever_polls_sees_the_old_rows_until_the_commit_and_all_new_ones_after(lab4: Lab) -> None:
+def test_readers_see_the_old_rows_until_the_commit_and_all_new_rows_after_it(lab4: Lab) -> None:
     lab4.table("t", {"id": "int", "name": "string"}, partition={"p": "int"})
     lab4.insert("t", [(i, f"n{i}", i % 3) for i in range(9)], ["id", "name", "p"])
     poller = Poller(lab4, "t")

@@ -24,7 +24,7 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> LocalMetastoreConf
     return LocalMetastoreConfig(version=request.param, data_dir=tmp_path, ends_with_parent=True)
 
 
-def test_a_metastore_answers_again_after_a_kill_and_without_its_marker(
+def test_a_metastore_starts_again_after_a_kill_and_without_its_schema_marker(
     config: LocalMetastoreConfig,
 ) -> None:
     with LocalMetastore(config) as metastore:
@@ -41,7 +41,9 @@ def test_a_metastore_answers_again_after_a_kill_and_without_its_marker(
         assert metastore.is_answering()
 
 
-def test_a_metastore_on_postgres_survives_the_death_of_both(config: LocalMetastoreConfig) -> None:
+def test_a_metastore_on_postgres_starts_again_after_both_servers_are_killed(
+    config: LocalMetastoreConfig,
+) -> None:
     with metastore_on_postgres(config) as metastore:
         assert isinstance(metastore.config.database, PostgresDatabase)
         postgres = postgres_below(config)
@@ -54,7 +56,9 @@ def test_a_metastore_on_postgres_survives_the_death_of_both(config: LocalMetasto
     assert not postgres.is_running()
 
 
-def test_a_killed_postgres_starts_again_while_its_processes_still_end(tmp_path: Path) -> None:
+def test_a_killed_postgres_starts_again_when_its_last_child_process_has_ended(
+    tmp_path: Path,
+) -> None:
     with postgres_below(LocalMetastoreConfig(data_dir=tmp_path, ends_with_parent=True)) as postgres:
         pid = json.loads(next(postgres.config.data_dir.glob("*.json")).read_text())["pid"]
         child = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
@@ -70,7 +74,7 @@ def test_a_killed_postgres_starts_again_while_its_processes_still_end(tmp_path: 
         assert postgres.is_running()
 
 
-def test_a_database_can_be_made_afresh(tmp_path: Path) -> None:
+def test_databases_can_be_created_recreated_and_removed_with_their_server(tmp_path: Path) -> None:
     config = LocalMetastoreConfig(data_dir=tmp_path)
     with postgres_below(config) as postgres:
         postgres.create_database("one")

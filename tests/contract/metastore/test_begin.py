@@ -46,7 +46,7 @@ def now(client: MetastorePort, table: TableInfo) -> ValidWriteIdList:
     return client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
 
 
-def test_the_steps_come_in_the_order_that_makes_them_safe(
+def test_the_steps_of_a_transaction_run_in_a_fixed_order(
     bench: Bench, client: MetastorePort
 ) -> None:
     steps: list[str] = []
@@ -63,7 +63,7 @@ def test_the_steps_come_in_the_order_that_makes_them_safe(
     assert steps == ["opened", "allocated", "locked", "fenced", "snapshot", "mine", *STEPS[5:]]
 
 
-def test_a_body_that_returns_commits_and_leaves_no_lock(
+def test_a_transaction_commits_and_releases_its_locks_when_its_body_returns(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -80,7 +80,7 @@ def test_a_body_that_returns_commits_and_leaves_no_lock(
 
 
 @pytest.mark.promise("T12")
-def test_a_body_that_raises_aborts_itself_and_nobody_else(
+def test_an_error_in_the_body_aborts_this_transaction_and_no_other(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -106,7 +106,7 @@ def test_a_body_that_raises_aborts_itself_and_nobody_else(
 
 
 @pytest.mark.promise("T15")
-def test_tables_written_together_are_committed_together(
+def test_tables_written_in_one_transaction_are_committed_together(
     bench: Bench, client: MetastorePort
 ) -> None:
     one, other = bench.table("one"), bench.table("other")
@@ -123,7 +123,7 @@ def test_tables_written_together_are_committed_together(
 
 
 @pytest.mark.promise("T9")
-def test_the_snapshot_covers_all_tables_and_stays_as_it_was(
+def test_the_snapshot_covers_all_tables_and_does_not_change(
     bench: Bench, client: MetastorePort
 ) -> None:
     one, other = bench.table("one"), bench.table("other")
@@ -143,7 +143,7 @@ def test_the_snapshot_covers_all_tables_and_stays_as_it_was(
 
 
 @pytest.mark.promise("T21")
-def test_a_reader_holds_shared_read_locks_and_ends_by_commit(
+def test_a_reader_holds_shared_read_locks_and_commits_at_its_end(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2")
@@ -163,7 +163,7 @@ def test_a_reader_holds_shared_read_locks_and_ends_by_commit(
 
 
 @pytest.mark.parametrize("txn_type", TxnType)
-def test_an_open_reader_of_any_type_is_in_the_list_that_cleaners_go_by(
+def test_an_open_reader_of_any_transaction_type_is_in_the_list_of_open_transactions(
     bench: Bench, client: MetastorePort, txn_type: TxnType
 ) -> None:
     with begin(
@@ -181,7 +181,7 @@ def test_an_open_reader_of_any_type_is_in_the_list_that_cleaners_go_by(
 
 
 @pytest.mark.promise("L5")
-def test_a_lock_that_is_not_granted_in_time_is_taken_back_and_says_who_holds_it(
+def test_a_lock_that_times_out_is_withdrawn_and_the_error_names_its_holder(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -224,7 +224,9 @@ class ReleasingClock:
         self._clock.sleep(seconds)
 
 
-def test_a_lock_is_granted_while_one_waits(bench: Bench, client: MetastorePort) -> None:
+def test_a_waiting_transaction_gets_its_lock_when_the_holder_ends(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     holder = start(bench.client(), access(table, OVERWRITE))
     clock = ReleasingClock(bench, lambda: holder.client.abort_txn(holder.txn_id))
@@ -239,7 +241,7 @@ def test_a_lock_is_granted_while_one_waits(bench: Bench, client: MetastorePort) 
         assert {(lock.txn_id, lock.state) for lock in locks} == {(txn.txn_id, LockState.ACQUIRED)}
 
 
-def test_whoever_was_overtaken_before_its_snapshot_begins_anew_instead_of_losing(
+def test_an_update_restarts_if_another_update_commits_before_its_snapshot(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -273,7 +275,9 @@ def test_whoever_was_overtaken_before_its_snapshot_begins_anew_instead_of_losing
     assert client.show_locks(table.ref) == ()
 
 
-def test_an_insert_that_was_overtaken_goes_on(bench: Bench, client: MetastorePort) -> None:
+def test_an_insert_does_not_restart_if_an_update_commits_before_its_snapshot(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     steps: list[str] = []
 
@@ -294,7 +298,7 @@ def test_an_insert_that_was_overtaken_goes_on(bench: Bench, client: MetastorePor
         assert steps == [*STEPS[:5]]
 
 
-def test_the_first_of_two_overlapping_updates_wins_and_the_loser_says_so(
+def test_the_first_overlapping_update_to_commit_wins_and_the_other_raises_a_conflict(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -321,7 +325,9 @@ def test_the_first_of_two_overlapping_updates_wins_and_the_loser_says_so(
     assert client.show_locks(table.ref) == ()
 
 
-def test_nothing_is_done_when_the_body_abandons(bench: Bench, client: MetastorePort) -> None:
+def test_an_abandoned_transaction_commits_nothing_and_releases_its_locks(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     with begin(
         client,
@@ -336,7 +342,7 @@ def test_nothing_is_done_when_the_body_abandons(bench: Bench, client: MetastoreP
     assert client.show_locks(table.ref) == ()
 
 
-def test_a_transaction_that_somebody_aborted_cannot_commit(
+def test_a_transaction_that_another_client_aborted_cannot_commit(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -354,7 +360,7 @@ def test_a_transaction_that_somebody_aborted_cannot_commit(
     assert not now(client, table).is_visible(txn.write_ids[table.ref])
 
 
-def test_registering_partitions_tells_the_server_and_keeps_to_the_locks(
+def test_only_locked_partitions_of_written_tables_can_be_registered(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2", "3")
@@ -374,7 +380,7 @@ def test_registering_partitions_tells_the_server_and_keeps_to_the_locks(
 
 
 @pytest.mark.promise("R9")
-def test_statistics_of_what_was_written_are_out_of_date_before_the_commit(
+def test_statistics_of_a_written_table_are_marked_outdated_before_the_commit(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table(parameters={"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}'})
@@ -397,7 +403,7 @@ def test_statistics_of_what_was_written_are_out_of_date_before_the_commit(
 
 @pytest.mark.promise("R9")
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
-def test_statistics_of_the_partitions_written_are_out_of_date_and_no_others(
+def test_only_statistics_of_written_partitions_are_marked_outdated(
     bench: Bench, client: MetastoreClient
 ) -> None:
     table = bench.partitioned("1", "2")
@@ -419,7 +425,7 @@ def test_statistics_of_the_partitions_written_are_out_of_date_and_no_others(
     assert right == {"1": False, "2": True}
 
 
-def test_tables_that_cannot_be_written_like_this_are_refused_before_anything_is_opened(
+def test_unsupported_writes_are_refused_before_a_transaction_is_opened(
     bench: Bench, client: MetastorePort
 ) -> None:
     plain = bench.table("plain", kind=TransactionalKind.NONE)
@@ -440,7 +446,7 @@ def test_tables_that_cannot_be_written_like_this_are_refused_before_anything_is_
     assert client.valid_txns().high_watermark == before
 
 
-def test_a_heartbeat_slower_than_the_server_allows_is_refused(
+def test_a_heartbeat_interval_as_long_as_the_transaction_timeout_is_refused(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -457,7 +463,7 @@ def test_a_heartbeat_slower_than_the_server_allows_is_refused(
         pytest.fail("the body must not run")
 
 
-def test_mixed_case_partitions_that_were_named_conflict_on_every_server(
+def test_writes_of_a_named_mixed_case_partition_conflict_on_every_metastore_version(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("Jan")

@@ -78,7 +78,7 @@ def drip(data: bytes, connection: socket.socket) -> None:
     connection.sendall(data[60:])
 
 
-def test_a_call_ends_in_time_though_the_server_sends_a_byte_now_and_then() -> None:
+def test_a_call_times_out_even_if_the_server_sends_a_byte_now_and_then() -> None:
     with (
         answering(lambda _, connection: drip(reply(), connection)) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=1.0)) as client,
@@ -88,7 +88,7 @@ def test_a_call_ends_in_time_though_the_server_sends_a_byte_now_and_then() -> No
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
-def test_a_call_over_http_ends_in_time_though_the_server_sends_a_byte_now_and_then(
+def test_an_http_call_times_out_even_if_the_server_sends_a_byte_now_and_then(
     part: str,
 ) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(reply())
@@ -115,7 +115,7 @@ def test_a_call_over_http_ends_in_time_though_the_server_sends_a_byte_now_and_th
         client.show_locks()
 
 
-def test_a_quick_answer_in_pieces_is_taken() -> None:
+def test_a_response_that_arrives_byte_by_byte_is_read() -> None:
     def answer(_: bytes, connection: socket.socket) -> None:
         for byte in reply():
             connection.sendall(bytes([byte]))
@@ -132,7 +132,7 @@ def test_a_quick_answer_in_pieces_is_taken() -> None:
     [{"name": "show_compact"}, {"number": 7}, {"kind": TMessageType.CALL}],
     ids=["name", "number", "kind"],
 )
-def test_a_reply_to_another_call_is_not_taken(wrong: dict[str, object]) -> None:
+def test_a_reply_to_a_different_call_raises_an_error(wrong: dict[str, object]) -> None:
     with (
         answering(lambda _, connection: connection.sendall(reply(**wrong))) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=5.0)) as client,
@@ -141,7 +141,7 @@ def test_a_reply_to_another_call_is_not_taken(wrong: dict[str, object]) -> None:
         client.show_locks()
 
 
-def test_each_call_of_a_connection_has_a_number_of_its_own() -> None:
+def test_the_calls_of_a_connection_have_increasing_sequence_numbers() -> None:
     numbers: list[int] = []
 
     def answer(request: bytes, connection: socket.socket) -> None:
@@ -171,7 +171,7 @@ def _in_place_of_the_list(data: bytes) -> bytes:
     [struct.pack(">i", 2_000_000_000), struct.pack(">i", -1), struct.pack(">i", 2) + b"\xff\xfe"],
     ids=["of 2 GB", "of a negative length", "not UTF-8"],
 )
-def test_a_text_that_cannot_be_one_is_an_error_of_the_tree(text: bytes) -> None:
+def test_an_unreadable_string_in_a_reply_raises_a_retryable_error(text: bytes) -> None:
     with (
         answering(lambda _, connection: connection.sendall(_in_place_of_the_list(text))) as place,
         connect(MetastoreEndpoint(uris=(f"thrift://{place}",), call_timeout_s=2.0)) as client,
@@ -190,7 +190,7 @@ def test_a_text_that_cannot_be_one_is_an_error_of_the_tree(text: bytes) -> None:
     ],
     ids=["of another type", "of a type that Thrift does not have"],
 )
-def test_a_field_of_a_wrong_type_is_an_error_of_the_tree(field: bytes) -> None:
+def test_a_reply_field_of_a_wrong_type_raises_a_typed_error(field: bytes) -> None:
     whole = reply()
     data = whole[: whole.index(b"\x0c\x00\x00")] + b"\x0c\x00\x00" + field + b"\x00\x00"
     with (
@@ -201,7 +201,7 @@ def test_a_field_of_a_wrong_type_is_an_error_of_the_tree(field: bytes) -> None:
         client.show_locks()
 
 
-def test_a_lock_without_a_state_is_an_error_of_the_tree() -> None:
+def test_a_lock_without_a_state_raises_a_typed_error() -> None:
     data = _in_place_of_the_list(struct.pack(">i", 1) + b"d") + b"\x00" + b"\x00\x00"
     with (
         answering(lambda _, connection: connection.sendall(data)) as place,
@@ -211,7 +211,7 @@ def test_a_lock_without_a_state_is_an_error_of_the_tree() -> None:
         client.show_locks()
 
 
-def test_a_wrong_argument_is_not_taken_for_an_unreadable_reply() -> None:
+def test_a_wrong_argument_raises_a_type_error_and_not_a_reply_error() -> None:
     with (
         answering(lambda _, connection: connection.sendall(reply())) as place,
         contextlib.closing(
@@ -257,7 +257,7 @@ _LONG = "x" * 17_000_000
     ],
     ids=["of a kind that says nothing", "of one that may"],
 )
-def test_an_event_of_17_mb_does_not_hide_the_others(
+def test_a_17_mb_event_hides_commits_only_if_it_may_be_a_rename_of_a_table(
     events: list[tuple[int, str, str]], told: dict[WriteId, int]
 ) -> None:
     log = _log((2, "ALLOC_WRITE_ID_EVENT", _GIVEN), *events, (4, "COMMIT_TXN", '{"txnid": 7}'))

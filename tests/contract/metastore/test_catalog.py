@@ -44,7 +44,7 @@ _ACCURATE = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "0"}
 
 
 @pytest.mark.promise("D3")
-def test_a_new_table_is_a_full_acid_orc_table_with_the_second_hash(bench: Bench) -> None:
+def test_a_new_table_is_a_full_acid_orc_table_with_bucketing_version_2(bench: Bench) -> None:
     table = bench.table()
     assert table.kind is TransactionalKind.FULL_ACID
     assert table.storage.format is FileFormat.ORC
@@ -54,7 +54,7 @@ def test_a_new_table_is_a_full_acid_orc_table_with_the_second_hash(bench: Bench)
     assert (table.num_buckets, table.bucket_columns, table.is_partitioned) == (0, (), False)
 
 
-def test_a_table_keeps_its_buckets_partition_columns_and_place(
+def test_a_table_keeps_its_buckets_partition_columns_and_location(
     bench: Bench, client: MetastorePort
 ) -> None:
     bench.table(
@@ -69,12 +69,12 @@ def test_a_table_keeps_its_buckets_partition_columns_and_place(
     assert table.location.endswith(f"/{bench.db}.db/b")
 
 
-def test_an_insert_only_table_is_shown_as_one(bench: Bench) -> None:
+def test_an_insert_only_table_is_recognized_as_insert_only(bench: Bench) -> None:
     assert bench.table(kind=TransactionalKind.INSERT_ONLY).kind is TransactionalKind.INSERT_ONLY
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
-def test_an_insert_only_table_and_its_partitions_say_their_format(
+def test_the_file_format_of_an_insert_only_table_and_its_partitions_is_returned(
     bench: Bench, client: MetastorePort, format_: FileFormat
 ) -> None:
     table = bench.table(
@@ -90,7 +90,7 @@ def test_an_insert_only_table_and_its_partitions_say_their_format(
     assert client.get_partitions(table, [month("1")]) == (partition,)
 
 
-def test_a_table_without_transactions_is_shown_as_one(bench: Bench) -> None:
+def test_a_flat_table_is_recognized_as_not_transactional(bench: Bench) -> None:
     assert bench.table(kind=TransactionalKind.NONE).kind is TransactionalKind.NONE
 
 
@@ -99,13 +99,15 @@ def test_a_sorted_transactional_table_is_refused(bench: Bench) -> None:
         bench.table(bucket_columns=("id",), num_buckets=2, sort_columns=("id",))
 
 
-def test_a_table_cannot_be_made_twice(bench: Bench) -> None:
+def test_a_table_cannot_be_created_twice(bench: Bench) -> None:
     bench.table()
     with pytest.raises(MetastoreCallError, match="already exists"):
         bench.table()
 
 
-def test_a_table_is_made_only_where_it_is_missing(bench: Bench, client: MetastorePort) -> None:
+def test_a_table_is_created_only_if_missing_and_a_different_one_is_refused(
+    bench: Bench, client: MetastorePort
+) -> None:
     new = define(
         f"{bench.db}.made",
         {"id": "bigint", "price": "decimal"},
@@ -121,7 +123,9 @@ def test_a_table_is_made_only_where_it_is_missing(bench: Bench, client: Metastor
         ensure_table(client, dataclasses.replace(new, num_buckets=3))
 
 
-def test_a_missing_table_is_told_by_name(bench: Bench, client: MetastorePort) -> None:
+def test_the_error_about_a_missing_table_contains_its_name(
+    bench: Bench, client: MetastorePort
+) -> None:
     ref = TableRef(bench.db, "nothing")
     with pytest.raises(TableNotFoundError, match=f"{bench.db}.nothing"):
         client.get_table(ref)
@@ -131,7 +135,9 @@ def test_a_missing_table_is_told_by_name(bench: Bench, client: MetastorePort) ->
         client.get_table(TableRef("no_such_database", "t"))
 
 
-def test_databases_and_tables_are_listed_in_order(bench: Bench, client: MetastorePort) -> None:
+def test_databases_are_listed_and_tables_are_listed_in_alphabetical_order(
+    bench: Bench, client: MetastorePort
+) -> None:
     bench.table("zebra")
     bench.table("ant")
     assert client.list_tables(bench.db) == ("ant", "zebra")
@@ -139,7 +145,9 @@ def test_databases_and_tables_are_listed_in_order(bench: Bench, client: Metastor
     assert client.list_tables("no_such_database") == ()
 
 
-def test_a_database_is_made_once_and_dropped_once(bench: Bench, client: MetastorePort) -> None:
+def test_creating_or_dropping_a_database_twice_has_no_further_effect(
+    bench: Bench, client: MetastorePort
+) -> None:
     name = f"{bench.db}_more"
     client.create_database(name)
     client.create_database(name.upper())
@@ -149,12 +157,14 @@ def test_a_database_is_made_once_and_dropped_once(bench: Bench, client: Metastor
     assert name not in client.list_databases()
 
 
-def test_a_dropped_table_is_gone(bench: Bench, client: MetastorePort) -> None:
+def test_a_dropped_table_is_no_longer_listed(bench: Bench, client: MetastorePort) -> None:
     client.drop_table(bench.table().ref)
     assert client.list_tables(bench.db) == ()
 
 
-def test_partitions_are_added_once_and_listed_by_name(bench: Bench, client: MetastorePort) -> None:
+def test_partitions_are_added_once_and_listed_in_order_of_their_names(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.partitioned("2", "1")
     names = [month("2"), month("3"), month(None)]
     added = client.add_partitions(table, names)
@@ -172,7 +182,7 @@ def test_partitions_are_added_once_and_listed_by_name(bench: Bench, client: Meta
 
 
 @pytest.mark.parametrize("value", ["a/b=c", "50% {off}", "x y", "été", "Q1"])
-def test_a_partition_value_of_any_characters_comes_back(
+def test_a_partition_value_with_special_characters_is_returned_unchanged(
     bench: Bench, client: MetastorePort, value: str
 ) -> None:
     table = bench.partitioned()
@@ -183,7 +193,7 @@ def test_a_partition_value_of_any_characters_comes_back(
     assert client.get_partitions(table, [month(value)]) == (found,)
 
 
-def test_more_partitions_than_fit_one_answer_are_listed(
+def test_partitions_are_listed_even_if_they_do_not_fit_in_one_response(
     bench: Bench, client: MetastorePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog_calls, "_PARTITIONS_PER_CALL", 3)
@@ -193,7 +203,9 @@ def test_more_partitions_than_fit_one_answer_are_listed(
     assert [p.name for p in client.list_partitions(table)] == names
 
 
-def test_an_unpartitioned_table_is_its_own_partition(bench: Bench, client: MetastorePort) -> None:
+def test_an_unpartitioned_table_is_listed_as_one_partition_without_a_name(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     (whole,) = client.list_partitions(table)
     assert whole.location == table.location
@@ -201,7 +213,7 @@ def test_an_unpartitioned_table_is_its_own_partition(bench: Bench, client: Metas
     assert client.partition_names(table) == (whole.name,)
 
 
-def test_parameters_are_set_and_removed_and_all_else_stays(
+def test_setting_and_removing_table_properties_changes_nothing_else(
     bench: Bench, client: MetastorePort
 ) -> None:
     before = bench.table(parameters={"old": "1", "kept": "2"})
@@ -215,7 +227,7 @@ def test_parameters_are_set_and_removed_and_all_else_stays(
 
 
 @pytest.mark.promise("R9")
-def test_statistics_of_a_table_that_were_right_are_marked_as_out_of_date(
+def test_accurate_statistics_of_a_table_are_marked_outdated_once(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table(parameters=_ACCURATE)
@@ -236,7 +248,7 @@ def test_statistics_of_a_table_that_were_right_are_marked_as_out_of_date(
     "bench", [pytest.param("real-4.0.1", marks=pytest.mark.server)], indirect=True
 )
 @pytest.mark.parametrize("parameters", [_ACCURATE, {}], ids=["accurate", "unmarked"])
-def test_an_analysis_that_began_before_a_write_cannot_mark_statistics_as_right_behind_it(
+def test_an_analysis_started_before_a_write_cannot_mark_statistics_accurate_after_it(
     bench: Bench, client: MetastoreClient, parameters: dict[str, str]
 ) -> None:
     """Hive would answer count(*) from them, without the rows of the write."""
@@ -269,14 +281,14 @@ def test_an_analysis_that_began_before_a_write_cannot_mark_statistics_as_right_b
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(ref).parameters
 
 
-def test_a_plain_table_is_turned_into_an_external_one_by_4x_alone(
+def test_only_a_4x_metastore_turns_a_flat_table_into_an_external_table(
     bench: Bench, client: MetastorePort
 ) -> None:
     is_external = bench.table(kind=TransactionalKind.NONE).parameters.get("EXTERNAL") == "TRUE"
     assert is_external is (client.generation is MetastoreGeneration.V4)
 
 
-def test_a_databases_place_is_where_its_transactional_tables_go(
+def test_a_transactional_table_is_created_in_the_location_of_its_database(
     bench: Bench, client: MetastorePort, tmp_path: Path
 ) -> None:
     name = f"{bench.db}_elsewhere"
@@ -286,7 +298,9 @@ def test_a_databases_place_is_where_its_transactional_tables_go(
 
 
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
-def test_hmsclient_speaks_over_the_same_connection(bench: Bench, client: MetastoreClient) -> None:
+def test_hmsclient_calls_and_our_calls_can_share_one_connection(
+    bench: Bench, client: MetastoreClient
+) -> None:
     table = bench.partitioned("1", "2")
     txn_id = client.open_txn()
     assert sorted(client.hms().get_partition_names(bench.db, "p", -1)) == ["month=1", "month=2"]
@@ -297,7 +311,7 @@ def test_hmsclient_speaks_over_the_same_connection(bench: Bench, client: Metasto
 
 
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
-def test_what_a_table_demands_of_its_rows_is_what_hive_enforces(
+def test_only_enabled_constraints_of_a_table_are_read(
     bench: Bench, client: MetastoreClient
 ) -> None:
     """Made by an independent client, as Hive makes them; what is disabled counts for nothing."""
@@ -336,7 +350,9 @@ def test_what_a_table_demands_of_its_rows_is_what_hive_enforces(
 
 
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
-def test_a_primary_key_is_told_in_its_own_order(bench: Bench, client: MetastoreClient) -> None:
+def test_the_columns_of_a_primary_key_are_returned_in_key_order(
+    bench: Bench, client: MetastoreClient
+) -> None:
     ref = bench.table("k").ref
     assert client.primary_key(ref) == ()
     names = {"catName": "hive", "table_db": ref.db, "table_name": ref.name, "pk_name": "pk"}

@@ -51,7 +51,7 @@ def in_parallel(count: int, work: Callable[[int], object]) -> list[object]:
 
 
 @pytest.mark.promise("T1")
-def test_fifty_clients_get_fifty_transactions(endpoint: MetastoreEndpoint) -> None:
+def test_fifty_concurrent_clients_get_distinct_transaction_ids(endpoint: MetastoreEndpoint) -> None:
     def open_some(_: int) -> list[TxnId]:
         with connect(endpoint) as client:
             txn_ids = [client.open_txn(), client.open_txn()]
@@ -65,7 +65,7 @@ def test_fifty_clients_get_fifty_transactions(endpoint: MetastoreEndpoint) -> No
 
 
 @pytest.mark.parametrize(("operation", "winners"), [(INSERT, 8), (UPDATE, 1), (DELETE, 1)])
-def test_of_eight_writers_all_may_append_and_one_may_change(
+def test_eight_concurrent_inserts_all_commit_but_only_one_of_eight_changes_does(
     endpoint: MetastoreEndpoint,
     client: MetastoreClient,
     operation: DataOperation,
@@ -99,7 +99,7 @@ def test_of_eight_writers_all_may_append_and_one_may_change(
 
 
 @pytest.mark.promise("L9")
-def test_a_hundred_dynamic_writes_leave_no_lines_after_compaction(
+def test_a_hundred_dynamic_partition_writes_leave_no_metastore_rows_after_compaction(
     client: MetastoreClient, hive_metastore_on_postgres: LocalMetastore
 ) -> None:
     ref = TableRef("default", "drained")

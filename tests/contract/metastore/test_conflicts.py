@@ -25,7 +25,7 @@ def lock(client: MetastorePort, txn_id: TxnId, wanted: TableAccess) -> None:
 
 @pytest.mark.parametrize("theirs", [INSERT, UPDATE, DELETE, OVERWRITE])
 @pytest.mark.parametrize("mine", [INSERT, UPDATE, DELETE, OVERWRITE])
-def test_the_first_of_two_overlapping_changes_wins(
+def test_two_overlapping_changes_conflict_exactly_if_their_operations_conflict(
     bench: Bench, client: MetastorePort, mine: DataOperation, theirs: DataOperation
 ) -> None:
     table = bench.table()
@@ -53,7 +53,7 @@ def test_changes_of_different_partitions_do_not_conflict(
     client.commit_txn(other.txn_id)
 
 
-def test_partitions_told_late_conflict_like_locked_ones(
+def test_partitions_registered_after_the_lock_conflict_like_locked_partitions(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2")
@@ -67,7 +67,7 @@ def test_partitions_told_late_conflict_like_locked_ones(
         client.commit_txn(slow)
 
 
-def test_partitions_told_late_that_nobody_changed_do_not_conflict(
+def test_registered_partitions_that_no_other_transaction_changed_do_not_conflict(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2")

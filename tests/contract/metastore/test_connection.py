@@ -70,7 +70,7 @@ def refused_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_the_generation_is_asked_once_per_connection() -> None:
+def test_the_metastore_generation_is_requested_once_per_connection() -> None:
     with v4() as server, client_of(server.uri) as client:
         assert client.generation is MetastoreGeneration.V4
         assert client.generation is MetastoreGeneration.V4
@@ -80,13 +80,13 @@ def test_the_generation_is_asked_once_per_connection() -> None:
         assert (server.connections, len(server.calls)) == (2, 2)
 
 
-def test_a_server_without_the_newer_call_is_of_the_older_generation() -> None:
+def test_a_server_without_the_newer_call_is_recognized_as_3x() -> None:
     with v3() as server, client_of(server.uri) as client:
         assert client.generation is MetastoreGeneration.V3
         assert client.valid_txns().high_watermark == 7
 
 
-def test_a_server_that_stumbles_over_the_probe_knows_it() -> None:
+def test_a_server_that_fails_in_the_newer_call_is_recognized_as_4x() -> None:
     def stumble(_: object) -> None:
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ def test_a_server_that_stumbles_over_the_probe_knows_it() -> None:
         assert client.generation is MetastoreGeneration.V4
 
 
-def test_a_server_without_write_ids_is_too_old() -> None:
+def test_a_server_without_write_ids_is_refused_as_too_old() -> None:
     with (
         StubServer(get_open_txns=lambda: NOTHING_OPEN) as server,
         client_of(server.uri) as client,
@@ -103,7 +103,7 @@ def test_a_server_without_write_ids_is_too_old() -> None:
         client.open_txn()
 
 
-def test_a_method_that_only_newer_servers_know_is_told_as_such() -> None:
+def test_a_call_that_only_newer_servers_support_raises_a_version_error() -> None:
     with v3() as server, client_of(server.uri) as client:
         with pytest.raises(MetastoreVersionError, match="find_next_compact2"):
             client.find_next_compaction("w", worker_version="1")
@@ -112,7 +112,7 @@ def test_a_method_that_only_newer_servers_know_is_told_as_such() -> None:
         assert server.connections == 1
 
 
-def test_a_call_that_is_safe_to_repeat_is_repeated_after_the_server_hung_up() -> None:
+def test_a_call_that_is_safe_to_repeat_is_repeated_after_the_connection_is_lost() -> None:
     answers = iter([hang_up, lambda: ShowLocksResponse(locks=[])])
     with (
         v4(show_locks=lambda _: next(answers)()) as server,
@@ -133,7 +133,7 @@ def test_a_call_that_is_not_safe_to_repeat_is_not_repeated() -> None:
         assert (server.calls.count("lock"), server.calls.count("commit_txn")) == (1, 1)
 
 
-def test_an_internal_error_is_asked_again_and_then_told_as_an_outage() -> None:
+def test_an_internal_error_is_retried_if_safe_and_then_reported_as_unavailable() -> None:
     """A call that declares no fault has no other word for a database that is away."""
 
     def stumble(*_: object) -> ShowLocksResponse:
@@ -153,7 +153,7 @@ def test_an_internal_error_is_asked_again_and_then_told_as_an_outage() -> None:
         assert server.calls.count("lock") == 1
 
 
-def test_a_server_that_went_away_while_nobody_called_costs_no_call() -> None:
+def test_a_closed_idle_connection_is_replaced_before_the_next_call() -> None:
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     granted = LockResponse(lockid=5, state=1)
     with v4(lock=lambda _: granted) as first, v4(lock=lambda _: granted) as second:
@@ -166,7 +166,7 @@ def test_a_server_that_went_away_while_nobody_called_costs_no_call() -> None:
         client.close()
 
 
-def test_a_state_of_a_lock_that_nobody_knows_grants_nothing() -> None:
+def test_an_unknown_lock_state_counts_as_not_acquired() -> None:
     request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     answer = LockResponse(lockid=5, state=99)
     with (
@@ -178,7 +178,7 @@ def test_a_state_of_a_lock_that_nobody_knows_grants_nothing() -> None:
 
 
 @pytest.mark.parametrize("make", [v3, v4])
-def test_locks_of_other_transactions_are_left_out_though_the_server_tells_of_them(
+def test_locks_of_other_transactions_are_filtered_out_of_the_response(
     make: Callable[..., StubServer],
 ) -> None:
     locks = [
@@ -195,7 +195,7 @@ def test_locks_of_other_transactions_are_left_out_though_the_server_tells_of_the
         assert [lock.txn_id for lock in client.show_locks()] == [1, 2]
 
 
-def test_servers_are_tried_in_their_order_and_the_next_after_a_break() -> None:
+def test_servers_are_tried_in_order_and_the_next_one_after_a_lost_connection() -> None:
     dead = f"thrift://127.0.0.1:{refused_port()}"
     with v4(show_locks=hang_up) as first, v4(show_locks=lambda _: ShowLocksResponse()) as second:
         client = client_of(dead, first.uri, second.uri)
@@ -206,7 +206,7 @@ def test_servers_are_tried_in_their_order_and_the_next_after_a_break() -> None:
         client.close()
 
 
-def test_when_no_server_answers_all_are_named() -> None:
+def test_the_error_names_all_servers_if_none_is_reachable() -> None:
     one, other = (f"thrift://127.0.0.1:{refused_port()}" for _ in range(2))
     client = client_of(one, other)
     with pytest.raises(MetastoreUnavailableError, match="refused") as caught:
@@ -215,7 +215,7 @@ def test_when_no_server_answers_all_are_named() -> None:
     assert other in str(caught.value)
 
 
-def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+def test_a_call_to_a_server_that_never_responds_times_out() -> None:
     never = threading.Event()
 
     def wait(_: object) -> None:
@@ -231,7 +231,7 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         client.close()
 
 
-def test_a_server_that_never_answers_may_want_a_login() -> None:
+def test_a_connection_lost_at_the_first_call_suggests_that_a_login_is_required() -> None:
     with v4(get_open_txns_req=hang_up, show_locks=hang_up) as server:
         client = client_of(server.uri)
         with pytest.raises(MetastoreUnavailableError, match="may require a login"):
@@ -243,7 +243,7 @@ def test_a_server_that_never_answers_may_want_a_login() -> None:
         assert "login" not in str(caught.value)
 
 
-def test_something_that_is_no_metastore_is_told_as_such() -> None:
+def test_a_server_that_is_not_a_metastore_is_reported_as_unavailable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def greet() -> None:
@@ -261,7 +261,7 @@ def test_something_that_is_no_metastore_is_told_as_such() -> None:
             client.valid_txns()
 
 
-def test_the_user_is_announced_before_anything_else() -> None:
+def test_the_user_name_is_sent_before_any_other_call() -> None:
     users: list[tuple[str, list[str]]] = []
 
     def set_ugi(user: str, groups: list[str]) -> list[str]:
@@ -274,7 +274,7 @@ def test_the_user_is_announced_before_anything_else() -> None:
         assert users == [("etl", [])]
 
 
-def test_a_server_that_refuses_the_user_says_so() -> None:
+def test_the_error_contains_the_reason_why_the_server_refused_the_user() -> None:
     def set_ugi(user: str, _: list[str]) -> None:
         raise MetaException(message=f"no such user {user}")
 
@@ -286,7 +286,7 @@ def test_a_server_that_refuses_the_user_says_so() -> None:
         client.valid_txns()
 
 
-def test_a_general_refusal_of_a_repeatable_call_is_checked_on_a_new_connection_once() -> None:
+def test_a_meta_exception_of_a_repeatable_call_is_retried_once_on_a_new_connection() -> None:
     def refuse(_: object) -> None:
         raise MetaException(message="Persistence Manager has been closed")
 
@@ -296,7 +296,7 @@ def test_a_general_refusal_of_a_repeatable_call_is_checked_on_a_new_connection_o
         assert (server.calls.count("get_table_req"), server.connections) == (2, 2)
 
 
-def test_an_interrupted_call_does_not_leave_its_answer_to_the_next_one(
+def test_the_response_to_an_interrupted_call_is_not_read_by_the_next_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answer = OpenTxnsResponse(txn_ids=[41])
@@ -315,7 +315,7 @@ def test_an_interrupted_call_does_not_leave_its_answer_to_the_next_one(
         assert server.connections == 2
 
 
-def test_a_commit_does_not_wait_for_the_answer_to_an_interrupted_call(
+def test_a_commit_does_not_wait_for_the_response_to_an_interrupted_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     committed = threading.Event()
@@ -350,7 +350,7 @@ def test_a_request_that_lacks_a_required_field_is_not_sent() -> None:
         assert server.calls == []
 
 
-def test_the_columns_of_each_partition_are_passed_over_unless_it_is_sent_back() -> None:
+def test_the_columns_of_a_partition_are_read_only_if_it_is_sent_back() -> None:
     columns = [FieldSchema(name=f"c{i}", type="int") for i in range(2000)]
     place = StorageDescriptor(cols=columns, location="file:/t/day=1")
     answer = [Partition(values=["1"], sd=place, parameters={"numRows": "7"})]

@@ -109,7 +109,7 @@ def job(hms: LocalMetastore, table: TableInfo, program: Path = _JOB) -> subproce
     return process
 
 
-def test_3x_forgets_an_aborted_write_that_was_not_registered_and_shows_it_as_committed(
+def test_only_3x_shows_an_aborted_write_without_registered_partitions_as_committed(
     hms: LocalMetastore, client: MetastoreClient
 ) -> None:
     """Why `register_partitions` comes before any file. If this fails, Hive was mended."""
@@ -132,7 +132,7 @@ def test_3x_forgets_an_aborted_write_that_was_not_registered_and_shows_it_as_com
 
 
 @pytest.mark.promise("T17", "T19")
-def test_a_frozen_job_cannot_commit_and_a_killed_one_leaves_no_lock(
+def test_a_frozen_job_cannot_commit_later_and_a_killed_job_leaves_no_lock(
     hms: LocalMetastore, client: MetastoreClient
 ) -> None:
     tables = [make_table(client, name) for name in ("frozen", "killed", "healthy")]
@@ -154,7 +154,7 @@ def test_a_frozen_job_cannot_commit_and_a_killed_one_leaves_no_lock(
 
 
 @pytest.mark.promise("T18")
-def test_beats_keep_a_transaction_alive_past_the_time_out(
+def test_heartbeats_keep_a_transaction_alive_past_the_timeout(
     client: MetastoreClient, table: TableInfo
 ) -> None:
     silent = client.open_txn()
@@ -169,7 +169,7 @@ def test_beats_keep_a_transaction_alive_past_the_time_out(
 
 
 @pytest.mark.promise("T22")
-def test_a_committed_row_outlives_the_death_of_its_job_and_of_the_server(
+def test_a_committed_row_survives_a_kill_of_its_job_and_of_the_metastore(
     hms: LocalMetastore, client: MetastoreClient, table: TableInfo
 ) -> None:
     """The server's process holds its database, too."""
@@ -185,7 +185,7 @@ def test_a_committed_row_outlives_the_death_of_its_job_and_of_the_server(
     assert rows.to_pylist() == [{table.columns[0].name: 7}]
 
 
-def test_a_server_that_dies_in_the_middle_leaves_all_or_nothing(
+def test_a_metastore_restart_during_a_transaction_leaves_all_of_it_or_nothing(
     hms: LocalMetastore, client: MetastoreClient, table: TableInfo
 ) -> None:
     outcome = "committed"
@@ -198,7 +198,7 @@ def test_a_server_that_dies_in_the_middle_leaves_all_or_nothing(
     wait_until(lambda: not client.show_locks(table.ref))
 
 
-def test_a_server_that_is_dead_at_the_commit_leaves_a_doubt_and_never_an_abort_of_ours(
+def test_a_metastore_killed_before_the_commit_raises_commit_state_unknown(
     hms: LocalMetastore, client: MetastoreClient, table: TableInfo
 ) -> None:
     def die(step: str) -> None:

@@ -52,7 +52,9 @@ def run(
     return run_statement(bench.clients[0], statement, terms)
 
 
-def test_a_life_of_definitions(bench: Bench, client: MetastorePort) -> None:
+def test_a_sequence_of_definitions_creates_alters_renames_and_drops_a_table(
+    bench: Bench, client: MetastorePort
+) -> None:
     name = f"{bench.db}.t"
     run(
         bench,
@@ -90,7 +92,7 @@ def test_a_life_of_definitions(bench: Bench, client: MetastorePort) -> None:
     assert client.show_locks(TableRef.parse(name)) == ()
 
 
-def test_partitions_get_new_columns_with_cascade_alone(bench: Bench, client: MetastorePort) -> None:
+def test_partitions_get_new_columns_only_with_cascade(bench: Bench, client: MetastorePort) -> None:
     table = bench.table(
         kind=TransactionalKind.INSERT_ONLY,
         partition_columns=(Column(name="month", type="string"),),
@@ -110,7 +112,7 @@ def test_partitions_get_new_columns_with_cascade_alone(bench: Bench, client: Met
 
 
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
-def test_comments_are_kept_and_set(bench: Bench, client: MetastorePort) -> None:
+def test_column_comments_are_kept_and_set(bench: Bench, client: MetastorePort) -> None:
     name = f"{bench.db}.t"
     table = CreateTable(target=name, columns=(NewColumn(name="id", type="int", comment="key"),))
     run(bench, table)
@@ -123,7 +125,9 @@ def test_comments_are_kept_and_set(bench: Bench, client: MetastorePort) -> None:
     ]
 
 
-def test_a_renamed_table_keeps_write_ids_and_queue(bench: Bench, client: MetastorePort) -> None:
+def test_a_renamed_table_keeps_its_write_ids_and_its_compaction_queue(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     for _ in range(2):
         started = start(client, access(table, DataOperation.INSERT))
@@ -142,7 +146,9 @@ def test_a_renamed_table_keeps_write_ids_and_queue(bench: Bench, client: Metasto
     assert fresh.high_watermark == 0
 
 
-def test_no_table_takes_the_name_of_another(bench: Bench, client: MetastorePort) -> None:
+def test_a_table_cannot_be_renamed_to_the_name_of_an_existing_table(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     other = bench.table("other")
     with pytest.raises(MetastoreCallError, match="already exists"):
@@ -151,7 +157,7 @@ def test_no_table_takes_the_name_of_another(bench: Bench, client: MetastorePort)
         run(bench, RenameTable(target=str(table.ref), new_name=str(other.ref)))
 
 
-def test_a_definition_waits_for_who_reads_and_tells_whom(
+def test_a_definition_waits_for_readers_and_the_error_names_their_transaction(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2")
@@ -178,7 +184,9 @@ def test_a_definition_waits_for_who_reads_and_tells_whom(
     assert client.list_tables(bench.db) == ()
 
 
-def test_a_definition_writes_nothing_that_conflicts(bench: Bench, client: MetastorePort) -> None:
+def test_a_definition_allocates_no_write_id_and_conflicts_with_no_write(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     client.change_table(table.ref, TableChange(added=(Column(name="x", type="int"),)))
     writing = start(client, access(table, DataOperation.UPDATE))
@@ -188,7 +196,7 @@ def test_a_definition_writes_nothing_that_conflicts(bench: Bench, client: Metast
     assert (ids.high_watermark, ids.aborted, ids.open) == (1, (), ())
 
 
-def test_dropped_partitions_are_gone_and_the_others_are_not(
+def test_dropping_partitions_removes_only_the_named_ones(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2", "Q 3/=")
@@ -200,7 +208,7 @@ def test_dropped_partitions_are_gone_and_the_others_are_not(
     client.drop_partitions(table, [month("1")])
 
 
-def test_a_partition_lies_where_it_was_said(
+def test_a_partition_is_created_in_the_given_location(
     bench: Bench, client: MetastorePort, tmp_path: Path
 ) -> None:
     table = bench.partitioned()

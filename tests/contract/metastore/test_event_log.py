@@ -33,7 +33,7 @@ _ROUNDED_S: Final = 1
 
 
 @pytest.mark.server
-def test_a_real_log_tells_when_writes_of_a_table_were_committed(tmp_path: Path) -> None:
+def test_commit_times_of_writes_are_read_from_the_metastores_event_log(tmp_path: Path) -> None:
     with _server(tmp_path) as server, _client(server) as client:
         _tells_commits(client)
     # Without the right to it a log is as good as none, and nothing else suffers.
@@ -93,7 +93,7 @@ def _tells_commits(client: MetastorePort) -> None:
     assert sorted(client.logged_commits(table)) == [1]
 
 
-def test_a_metastore_without_a_log_tells_nothing(bench: Bench) -> None:
+def test_a_metastore_without_an_event_log_returns_no_commit_times(bench: Bench) -> None:
     client, ref = bench.client(), TableRef(bench.db, "t")
     _make(client, ref)
     _write(client, ref)

@@ -55,7 +55,7 @@ def job(
 
 
 @pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
-def test_a_newer_copy_of_a_job_ends_the_older_one_even_if_it_has_to_wait_for_its_lock(
+def test_a_newer_copy_of_a_job_aborts_the_older_copy_even_if_it_must_wait_for_its_lock(
     bench: Bench, client: MetastorePort, operation: DataOperation
 ) -> None:
     table = bench.table()
@@ -77,7 +77,9 @@ def test_a_newer_copy_of_a_job_ends_the_older_one_even_if_it_has_to_wait_for_its
     assert (write_ids.aborted, write_ids.is_visible(write_ids.high_watermark)) == ((1,), True)
 
 
-def test_an_older_copy_that_comes_late_gives_way(bench: Bench, client: MetastorePort) -> None:
+def test_an_older_copy_that_locks_after_the_newer_copy_is_fenced(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     # It opened its transaction, then slept while the newer copy was started.
     sleeper = client.open_txn()
@@ -92,7 +94,7 @@ def test_an_older_copy_that_comes_late_gives_way(bench: Bench, client: Metastore
     client.abort_txn(sleeper)
 
 
-def test_an_older_copy_that_wakes_up_after_the_newer_one_has_ended_sees_its_work(
+def test_an_older_copy_that_resumes_after_the_newer_copy_committed_sees_its_write(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -106,14 +108,14 @@ def test_an_older_copy_that_wakes_up_after_the_newer_one_has_ended_sees_its_work
     client.abort_txn(sleeper)
 
 
-def test_jobs_with_different_keys_leave_each_other_alone(bench: Bench) -> None:
+def test_jobs_with_different_job_keys_do_not_fence_each_other(bench: Bench) -> None:
     table = bench.table()
     with job(bench, table) as one, job(bench, table, key=KEY + "0") as other:
         one.ensure_alive()
         other.ensure_alive()
 
 
-def test_keys_that_differ_only_far_beyond_the_width_of_the_column_differ(bench: Bench) -> None:
+def test_long_job_keys_that_differ_only_at_their_end_do_not_fence_each_other(bench: Bench) -> None:
     table = bench.table()
     long = "d" * 300
     with job(bench, table, key=long + "1") as one, job(bench, table, key=long + "2") as other:
@@ -122,7 +124,7 @@ def test_keys_that_differ_only_far_beyond_the_width_of_the_column_differ(bench: 
 
 
 @pytest.mark.parametrize("key", ["d" * 300, "täglich/日次/ü"])
-def test_a_copy_is_recognised_by_a_key_of_any_length_and_script(bench: Bench, key: str) -> None:
+def test_a_job_key_of_any_length_and_script_identifies_a_copy(bench: Bench, key: str) -> None:
     table = bench.table()
     with job(bench, table, key=key) as old:
         with job(bench, table, key=key):
@@ -132,7 +134,7 @@ def test_a_copy_is_recognised_by_a_key_of_any_length_and_script(bench: Bench, ke
         old.abandon()
 
 
-def test_a_job_can_be_ended_from_outside(bench: Bench, client: MetastorePort) -> None:
+def test_another_client_can_abort_a_job_by_its_job_key(bench: Bench, client: MetastorePort) -> None:
     table = bench.table()
 
     def victim() -> None:
@@ -176,7 +178,7 @@ def earlier_release(client: MetastorePort, table: TableInfo, attempt: AttemptId 
 
 
 @pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
-def test_a_driver_of_an_earlier_release_is_a_copy_under_its_key(
+def test_a_driver_of_an_earlier_release_counts_as_an_older_copy_and_is_aborted(
     bench: Bench, client: MetastorePort, operation: DataOperation
 ) -> None:
     table = bench.table()
@@ -189,7 +191,7 @@ def test_a_driver_of_an_earlier_release_is_a_copy_under_its_key(
     assert client.valid_txns().is_visible(new.txn_id)
 
 
-def test_beside_a_later_try_of_an_earlier_release_a_job_withdraws_for_now(
+def test_a_job_raises_a_retryable_error_while_an_earlier_release_runs_a_later_try(
     bench: Bench, client: MetastorePort
 ) -> None:
     """A run that is deleted and made again counts its tries from 1; that driver goes on."""
@@ -206,7 +208,7 @@ def test_beside_a_later_try_of_an_earlier_release_a_job_withdraws_for_now(
         assert again.snapshot.txns.is_visible(left)
 
 
-def test_another_installation_without_a_name_is_no_copy_under_the_earlier_key(
+def test_a_job_of_an_unnamed_installation_is_not_a_copy_of_a_job_of_a_named_one(
     bench: Bench,
 ) -> None:
     table = bench.table()
@@ -218,7 +220,7 @@ def test_another_installation_without_a_name_is_no_copy_under_the_earlier_key(
             other.confirm_alive()
 
 
-def test_a_later_try_of_the_same_key_counts_more_than_one_of_an_earlier_release(
+def test_a_later_try_with_the_same_job_key_takes_precedence_over_an_earlier_release(
     bench: Bench, client: MetastorePort
 ) -> None:
     """It ends ours for good; the other one would end it for now."""
@@ -236,7 +238,7 @@ def test_a_later_try_of_the_same_key_counts_more_than_one_of_an_earlier_release(
 
 
 @pytest.mark.parametrize("other", [AttemptId(2, "1" * 12), AttemptId(1, "f" * 12)])
-def test_a_late_order_to_kill_touches_neither_a_later_try_nor_another_one_of_its_number(
+def test_a_late_kill_aborts_neither_a_later_try_nor_a_new_try_with_the_same_number(
     bench: Bench, client: MetastorePort, other: AttemptId
 ) -> None:
     table = bench.table()
@@ -245,7 +247,7 @@ def test_a_late_order_to_kill_touches_neither_a_later_try_nor_another_one_of_its
         healthy.confirm_alive()
 
 
-def test_an_order_to_kill_ends_earlier_tries_too(bench: Bench, client: MetastorePort) -> None:
+def test_a_kill_also_aborts_earlier_tries(bench: Bench, client: MetastorePort) -> None:
     table = bench.table()
     with job(bench, table, attempt=TRY_1) as lost:
         later = AttemptId(2, "1" * 12)
@@ -253,7 +255,7 @@ def test_an_order_to_kill_ends_earlier_tries_too(bench: Bench, client: Metastore
         lost.abandon()
 
 
-def test_an_order_to_kill_looks_at_the_jobs_tables_only(
+def test_a_kill_aborts_only_transactions_on_the_given_tables(
     bench: Bench, client: MetastorePort
 ) -> None:
     table, other = bench.table(), bench.table("other")
@@ -262,7 +264,7 @@ def test_an_order_to_kill_looks_at_the_jobs_tables_only(
         txn.confirm_alive()
 
 
-def test_a_late_driver_of_an_earlier_try_gives_way_although_it_began_last(bench: Bench) -> None:
+def test_a_driver_of_an_earlier_try_is_fenced_even_if_it_started_last(bench: Bench) -> None:
     table = bench.table()
     with job(bench, table, attempt=AttemptId(2, "1" * 12)) as newer:
         with pytest.raises(FencedError), job(bench, table, attempt=TRY_1):
@@ -270,7 +272,7 @@ def test_a_late_driver_of_an_earlier_try_gives_way_although_it_began_last(bench:
         newer.confirm_alive()
 
 
-def test_parts_of_a_job_run_side_by_side_and_end_together(
+def test_parts_of_a_job_run_concurrently_and_are_killed_together(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -286,7 +288,9 @@ def test_parts_of_a_job_run_side_by_side_and_end_together(
         two.abandon()
 
 
-def test_two_readers_of_one_job_are_copies_as_well(bench: Bench, client: MetastorePort) -> None:
+def test_a_newer_copy_of_a_reading_job_aborts_the_older_copy(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
 
     def older() -> None:

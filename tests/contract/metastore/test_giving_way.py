@@ -72,7 +72,7 @@ def end(client: MetastorePort, table: TableInfo) -> None:
         client.abort_txn(txn_id or TxnId(0))
 
 
-def test_an_overwrite_is_granted_its_lock_while_a_compaction_works(
+def test_an_overwrite_gets_its_lock_while_a_compaction_is_running(
     client: MetastorePort, table: TableInfo
 ) -> None:
     with compaction(client, table):
@@ -81,7 +81,7 @@ def test_an_overwrite_is_granted_its_lock_while_a_compaction_works(
         end(client, table)
 
 
-def test_a_compaction_that_may_not_publish_yet_is_in_nobodys_way(
+def test_a_compaction_holds_no_lock_while_it_waits_to_publish(
     client: MetastorePort, table: TableInfo
 ) -> None:
     """It asks, takes its request back, and gives up after its time; nothing waits behind it."""
@@ -121,7 +121,7 @@ def test_a_compaction_publishes_as_soon_as_an_overwrite_has_ended(
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_who_kills_a_compaction_finds_it_at_every_moment(
+def test_a_kill_finds_a_compaction_before_and_after_it_locks(
     client: MetastorePort, table: TableInfo, *, is_late: bool
 ) -> None:
     def work() -> None:
@@ -136,7 +136,7 @@ def test_who_kills_a_compaction_finds_it_at_every_moment(
         work()
 
 
-def test_a_newer_copy_of_a_compaction_ends_the_older_one(
+def test_a_newer_copy_of_a_compaction_aborts_the_older_copy(
     client: MetastorePort, table: TableInfo
 ) -> None:
     def work() -> None:

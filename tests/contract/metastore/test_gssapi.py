@@ -62,7 +62,7 @@ def client_of(server: SaslServer, login: KerberosLogin) -> MetastoreClient:
 
 
 @pytest.mark.parametrize("layers", [AUTH, INTEGRITY, PRIVACY, AUTH | INTEGRITY, 7])
-def test_the_strongest_layer_is_spoken_by_both_sides(
+def test_client_and_server_use_the_strongest_offered_protection_layer(
     login_lab: LoginLab, keytab: Path, layers: int
 ) -> None:
     with (
@@ -135,7 +135,7 @@ class Bare(GssapiHalf):
         (Bare, "GSS|Invalid|token"),
     ],
 )
-def test_a_message_that_is_not_as_it_was_sent_is_not_read(
+def test_a_repeated_lost_unprotected_or_forged_message_is_refused(
     login_lab: LoginLab, keytab: Path, kind: type[GssapiHalf], words: str
 ) -> None:
     with (
@@ -181,7 +181,7 @@ class Short(GssapiHalf):
         (GssapiHalf, 8, "authentication", MetastoreLoginError, "no known level"),
     ],
 )
-def test_an_offer_that_is_weak_or_was_weakened_ends_the_login(
+def test_a_login_fails_if_the_offered_protection_is_too_weak_or_was_changed(
     login_lab: LoginLab,
     keytab: Path,
     kind: type[GssapiHalf],
@@ -199,7 +199,7 @@ def test_an_offer_that_is_weak_or_was_weakened_ends_the_login(
     assert server.calls == []
 
 
-def test_a_server_of_another_principal_proves_nothing(login_lab: LoginLab, keytab: Path) -> None:
+def test_a_server_with_a_different_principal_is_refused(login_lab: LoginLab, keytab: Path) -> None:
     del keytab
     with (
         serving(lambda: GssapiHalf(login_lab.kdc.keytab("hive/elsewhere"))) as server,
@@ -226,7 +226,7 @@ def _is_there(cache: str) -> bool:
     return found
 
 
-def test_tickets_of_a_keytab_go_with_their_connection(
+def test_keytab_tickets_are_deleted_when_their_connection_closes(
     login_lab: LoginLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caches: list[str] = []
@@ -253,7 +253,7 @@ def test_tickets_of_a_keytab_go_with_their_connection(
     assert [_is_there(cache) for cache in caches] == [False] * 3
 
 
-def test_a_key_that_the_kdc_counts_is_not_shown_to_it_again(
+def test_an_outdated_key_is_not_sent_to_the_kdc_again_for_two_minutes(
     login_lab: LoginLab, keytab: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = [1000.0]
@@ -284,7 +284,7 @@ def test_a_key_that_the_kdc_counts_is_not_shown_to_it_again(
         assert client.valid_txns().high_watermark == 7
 
 
-def test_clients_log_in_side_by_side(login_lab: LoginLab, keytab: Path) -> None:
+def test_several_clients_can_log_in_concurrently(login_lab: LoginLab, keytab: Path) -> None:
     failures: list[BaseException] = []
 
     def work() -> None:

@@ -55,7 +55,7 @@ def bearer(file: Path) -> BearerLogin:
     return BearerLogin(bearer=SecretSource(file=str(file)), in_clear=True)
 
 
-def test_each_call_names_the_user_on_one_connection() -> None:
+def test_each_http_call_sends_the_user_name_over_one_connection() -> None:
     with stub() as server, client_of(server.uri, user="bob") as client:
         for _ in range(3):
             assert client.valid_txns().high_watermark == 7
@@ -64,7 +64,7 @@ def test_each_call_names_the_user_on_one_connection() -> None:
         assert "set_ugi" not in server.calls
 
 
-def test_a_bearer_token_is_read_anew_at_each_call(tmp_path: Path) -> None:
+def test_a_bearer_token_is_read_again_for_each_call(tmp_path: Path) -> None:
     file = tmp_path / "jwt"
     file.write_text(" first.to.ken \n")
     with stub() as server, client_of(server.uri, bearer(file)) as client:
@@ -75,7 +75,7 @@ def test_a_bearer_token_is_read_anew_at_each_call(tmp_path: Path) -> None:
         assert sent == ["Bearer first.to.ken", "Bearer second.to.ken"]
 
 
-def test_a_call_that_came_with_an_old_token_is_sent_again_with_the_new_one(tmp_path: Path) -> None:
+def test_a_call_refused_for_an_old_token_is_sent_again_with_the_new_token(tmp_path: Path) -> None:
     file = tmp_path / "jwt"
     file.write_text("old")
 
@@ -92,7 +92,7 @@ def test_a_call_that_came_with_an_old_token_is_sent_again_with_the_new_one(tmp_p
         assert len(server.requests) >= 2
 
 
-def test_a_token_that_is_refused_twice_is_not_sent_on_and_on(tmp_path: Path) -> None:
+def test_a_refused_token_is_sent_at_most_four_times(tmp_path: Path) -> None:
     file = tmp_path / "jwt"
     file.write_text("my.own.secret")
     with stub(lambda _: (401, "Failed to validate JWT")) as server:
@@ -106,7 +106,7 @@ def test_a_token_that_is_refused_twice_is_not_sent_on_and_on(tmp_path: Path) -> 
     assert "my.own.secret" not in str(caught.value)
 
 
-def test_a_refused_user_is_not_sent_again() -> None:
+def test_a_refused_user_name_is_sent_at_most_twice() -> None:
     with stub(lambda _: (401, "Couldn't find bearer token in the auth header")) as server:
         with pytest.raises(MetastoreUnavailableError, match="it requires a bearer token"):
             client_of(server.uri).open_txn()
@@ -128,7 +128,9 @@ def test_a_refused_user_is_not_sent_again() -> None:
         (200, "<html><style>p{}</style><p>Please sign in</p></html>", "Please sign in"),
     ],
 )
-def test_an_answer_that_is_no_thrift_is_put_into_words(status: int, page: str, words: str) -> None:
+def test_the_error_explains_a_response_that_is_not_thrift(
+    status: int, page: str, words: str
+) -> None:
     with (
         stub(lambda _: (status, page)) as server,
         pytest.raises(MetastoreUnavailableError, match=words),
@@ -137,7 +139,7 @@ def test_an_answer_that_is_no_thrift_is_put_into_words(status: int, page: str, w
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_only_the_beginning_of_a_page_is_looked_at(status: int) -> None:
+def test_the_error_quotes_only_the_beginning_of_a_page(status: int) -> None:
     page = "<html>Sorry" + "<" * 8192 + "> The end"
     with (
         stub(lambda _: (status, page)) as server,
@@ -147,7 +149,7 @@ def test_only_the_beginning_of_a_page_is_looked_at(status: int) -> None:
     assert "The end" not in str(caught.value)
 
 
-def test_a_page_shows_no_part_of_a_token_that_is_cut(tmp_path: Path) -> None:
+def test_no_part_of_a_token_is_shown_where_a_quoted_page_is_cut(tmp_path: Path) -> None:
     (tmp_path / "jwt").write_text("my.own.secret")
     with (
         stub(lambda _: (500, "a" * 297 + "my.own.secret")) as server,
@@ -157,12 +159,12 @@ def test_a_page_shows_no_part_of_a_token_that_is_cut(tmp_path: Path) -> None:
     assert "my." not in str(caught.value)
 
 
-def test_a_wrong_path_is_named() -> None:
+def test_the_error_about_a_wrong_http_path_names_the_setting_of_hive() -> None:
     with stub() as server, pytest.raises(MetastoreUnavailableError, match=r"thrift\.http\.path"):
         client_of(server.uri + "/elsewhere").open_txn()
 
 
-def test_a_server_that_ends_idle_connections_is_called_on_a_new_one() -> None:
+def test_a_new_connection_is_opened_if_the_server_closed_the_idle_one() -> None:
     with stub() as server, client_of(server.uri) as client:
         server.hangs_up = True
         client.valid_txns()
@@ -171,7 +173,7 @@ def test_a_server_that_ends_idle_connections_is_called_on_a_new_one() -> None:
         assert len(server.peers) >= 2
 
 
-def test_an_answer_may_take_longer_than_connecting() -> None:
+def test_a_response_may_take_longer_than_the_connect_timeout() -> None:
     def admits(_: dict[str, str]) -> tuple[int, str]:
         time.sleep(1.2)
         return 200, ""
@@ -182,13 +184,13 @@ def test_an_answer_may_take_longer_than_connecting() -> None:
         client.close()
 
 
-def test_a_proxy_of_the_environment_does_not_get_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_ignore_the_proxy_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with stub() as server, client_of(server.uri) as client:
         assert client.valid_txns().high_watermark == 7
 
 
-def test_a_metastore_without_http_is_told_from_one_that_is_away() -> None:
+def test_the_error_distinguishes_a_metastore_without_http_from_an_unreachable_one() -> None:
     with StubServer(get_open_txns_req=lambda _: ANSWER) as server:
         uri = server.uri.replace("thrift:", "http:")
         with pytest.raises(MetastoreUnavailableError, match=r"Hive 3\.1 does not support HTTP"):
@@ -198,7 +200,7 @@ def test_a_metastore_without_http_is_told_from_one_that_is_away() -> None:
 
 
 @pytest.mark.parametrize("content", ["two words", "line\r\nx-actor-username: root", "t\u00f6ken"])
-def test_what_is_no_token_is_not_sent(content: str, tmp_path: Path) -> None:
+def test_an_invalid_bearer_token_is_not_sent(content: str, tmp_path: Path) -> None:
     file = tmp_path / "jwt"
     file.write_text(content)
     with stub() as server:
@@ -249,7 +251,7 @@ def message() -> bytes:
     [b"HTTP/1.1 200 OK", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK"],
     ids=["at once", "continued"],
 )
-def test_an_answer_may_come_in_chunks(head: bytes) -> None:
+def test_a_chunked_http_response_is_read(head: bytes) -> None:
     chunks = [message()[at : at + 7] for at in range(0, len(message()), 7)]
     body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
     with raw(head + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n") as uri:
@@ -260,7 +262,7 @@ def test_an_answer_may_come_in_chunks(head: bytes) -> None:
     "lie",
     [b"Content-Length: 99", b"Content-Length: 1125899906842624", b"Transfer-Encoding: chunked"],
 )
-def test_an_answer_that_ends_early_is_none_and_takes_no_memory_ahead(lie: bytes) -> None:
+def test_a_response_shorter_than_its_declared_length_is_refused(lie: bytes) -> None:
     body = b"63\r\n" + message() if b"chunked" in lie else message()
     with (
         raw(b"HTTP/1.1 200 OK\r\n" + lie + b"\r\n\r\n" + body) as uri,
@@ -269,7 +271,7 @@ def test_an_answer_that_ends_early_is_none_and_takes_no_memory_ahead(lie: bytes)
         client_of(uri).valid_txns()
 
 
-def test_an_answer_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_exceeds_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_calls, "_MAX_ANSWER_BYTES", 1000)
     with (
         raw(b"HTTP/1.1 200 OK\r\n\r\n" + b"\x80\x01" * 501) as uri,
@@ -279,7 +281,7 @@ def test_an_answer_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_token_does_not_follow_a_call_that_is_sent_elsewhere(status: int, tmp_path: Path) -> None:
+def test_a_token_is_not_sent_to_the_target_of_a_redirect(status: int, tmp_path: Path) -> None:
     (tmp_path / "jwt").write_text("my.own.secret")
     with stub() as elsewhere:
         head = f"HTTP/1.1 {status} Moved\r\nLocation: {elsewhere.uri}\r\nContent-Length: 0\r\n\r\n"

@@ -24,7 +24,7 @@ SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 
 @pytest.mark.parametrize("held", [INSERT, UPDATE, DELETE, OVERWRITE])
 @pytest.mark.parametrize("wanted", [INSERT, UPDATE, DELETE, OVERWRITE])
-def test_who_waits_for_whom_is_as_the_table_says(
+def test_an_operation_waits_for_another_exactly_if_their_lock_types_conflict(
     bench: Bench, client: MetastorePort, held: DataOperation, wanted: DataOperation
 ) -> None:
     table = bench.table()
@@ -65,7 +65,7 @@ def test_a_change_locks_the_partitions_it_names(bench: Bench, client: MetastoreP
     client.abort_txn(mine.txn_id)
 
 
-def test_partitions_are_locked_apart_and_a_table_lock_covers_them(
+def test_partitions_are_locked_independently_and_a_table_lock_covers_all_of_them(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("1", "2")
@@ -81,7 +81,9 @@ def test_partitions_are_locked_apart_and_a_table_lock_covers_them(
 
 
 @pytest.mark.promise("L4")
-def test_readers_wait_for_an_overwrite_only(bench: Bench, client: MetastorePort) -> None:
+def test_readers_wait_for_an_overwrite_but_not_for_an_update(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
 
     def read_beside(operation: DataOperation) -> LockState:
@@ -114,7 +116,7 @@ def test_operations_of_one_transaction_do_not_block_each_other(
     client.abort_txn(txn_id)
 
 
-def test_a_lock_tells_who_holds_it_and_what_a_waiting_one_waits_for(
+def test_listed_locks_name_their_holder_and_the_lock_that_blocks_them(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -129,7 +131,7 @@ def test_a_lock_tells_who_holds_it_and_what_a_waiting_one_waits_for(
     client.abort_txn(waiter.txn_id)
 
 
-def test_a_waiting_request_can_be_taken_back_and_a_granted_one_cannot(
+def test_a_waiting_lock_request_can_be_withdrawn_but_a_granted_lock_cannot(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -153,7 +155,7 @@ def test_locks_of_other_tables_are_not_shown(bench: Bench, client: MetastorePort
     client.abort_txn(mine.txn_id)
 
 
-def test_mixed_case_partitions_are_locked_through_their_table_on_3x(
+def test_a_mixed_case_partition_is_locked_by_a_table_lock_only_on_3x(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.partitioned("Jan")

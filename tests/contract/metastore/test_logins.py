@@ -49,7 +49,7 @@ _LET_IN, _REFUSED = quick(CASES), quick(REFUSALS)
 
 
 @pytest.mark.parametrize(("case", "version"), _LET_IN, ids=_ids(_LET_IN))
-def test_a_login_is_taken_and_a_transaction_lives(
+def test_each_accepted_login_can_run_a_transaction(
     login_lab: LoginLab, case: Case, version: str
 ) -> None:
     case.run(login_lab, version)
@@ -65,21 +65,23 @@ def lab(login_lab: LoginLab, request: pytest.FixtureRequest) -> Iterator[LoginLa
 
 
 @pytest.mark.parametrize(("case", "version"), _REFUSED, ids=_ids(_REFUSED))
-def test_a_refusal_is_said_in_words_and_typed(lab: LoginLab, case: Refusal, version: str) -> None:
+def test_each_refused_login_raises_a_typed_error_with_its_reason(
+    lab: LoginLab, case: Refusal, version: str
+) -> None:
     error = case.run(lab, version)
     assert type(error) is case.error
     assert re.search(case.words, str(error), re.DOTALL)
     assert error.retryable is not (case.error is MetastoreLoginError)
 
 
-def test_who_may_not_stand_in_for_somebody_is_told(login_lab: LoginLab) -> None:
+def test_a_user_without_the_right_to_impersonate_is_refused(login_lab: LoginLab) -> None:
     with environ(login_lab.environment):
         endpoint = login_lab.endpoint("kerberos", V4, login_lab.keytab("airflow"))
         with connect(endpoint) as client, pytest.raises(Exception, match="not allowed to imperson"):
             client.hms().get_delegation_token("bob", "bob")
 
 
-def test_a_proxied_user_is_whom_the_metastore_sees(login_lab: LoginLab) -> None:
+def test_the_metastore_sees_the_impersonated_user(login_lab: LoginLab) -> None:
     (case,) = [case for case in CASES if case.name == "token of a proxy user"]
     log = login_lab.server("kerberos", V4).log_file
     before = log.stat().st_size
@@ -140,7 +142,7 @@ def by_bearer(lab: LoginLab) -> Long:
 
 
 @pytest.mark.parametrize("made", [by_tickets, by_token, by_bearer])
-def test_a_job_outlives_its_login(
+def test_a_job_continues_after_its_login_expires_and_is_renewed(
     login_lab: LoginLab, made: Callable[[LoginLab], Long], caplog: pytest.LogCaptureFixture
 ) -> None:
     with environ(login_lab.environment):
@@ -215,7 +217,7 @@ def _table(client: MetastoreClient, name: str) -> TableInfo:
     return client.create_table(NewTable(ref=TableRef(name, "t"), columns=columns))
 
 
-def test_no_secret_stands_in_a_log_or_a_command_line(login_lab: LoginLab) -> None:
+def test_no_secret_appears_in_a_log_or_a_command_line(login_lab: LoginLab) -> None:
     # The last of this file: of all that the tests above have made servers and clients say.
     assert len(login_lab.secrets) > 3
     assert login_lab.leaks() == []

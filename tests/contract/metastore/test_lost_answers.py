@@ -49,7 +49,7 @@ def is_visible(bench: Bench, table: TableInfo, write_id: WriteId) -> bool:
 
 
 @pytest.mark.parametrize("is_forwarded", [True, False])
-def test_a_commit_without_an_answer_has_happened_once_in_the_end(
+def test_a_commit_whose_request_or_response_is_lost_takes_effect_once(
     bench: Bench, relay: Relay, remote: MetastoreClient, *, is_forwarded: bool
 ) -> None:
     table = bench.table()
@@ -60,7 +60,7 @@ def test_a_commit_without_an_answer_has_happened_once_in_the_end(
     assert bench.clients[0].show_locks(table.ref) == ()
 
 
-def test_a_commit_without_an_answer_and_without_a_server_to_ask_is_told_as_unknown(
+def test_a_lost_commit_response_raises_commit_state_unknown_if_no_server_is_reachable(
     bench: Bench, relay: Relay, remote: MetastoreClient
 ) -> None:
     table = bench.table()
@@ -74,7 +74,7 @@ def test_a_commit_without_an_answer_and_without_a_server_to_ask_is_told_as_unkno
     assert is_visible(bench, table, mine.write_id)
 
 
-def test_a_lock_without_an_answer_falls_with_its_transaction(
+def test_a_lock_whose_response_is_lost_is_released_with_its_transaction(
     bench: Bench, relay: Relay, remote: MetastoreClient
 ) -> None:
     table = bench.table()
@@ -87,7 +87,7 @@ def test_a_lock_without_an_answer_falls_with_its_transaction(
     assert bench.clients[0].show_locks(table.ref) == ()
 
 
-def test_a_lock_that_nobody_answers_again_and_again_leaves_none_behind(
+def test_repeatedly_lost_lock_responses_leave_no_lock(
     bench: Bench, relay: Relay, remote: MetastoreClient
 ) -> None:
     table = bench.table()
@@ -100,7 +100,7 @@ def test_a_lock_that_nobody_answers_again_and_again_leaves_none_behind(
     assert bench.clients[0].show_locks(table.ref) == ()
 
 
-def test_a_write_id_without_an_answer_is_the_same_when_asked_again(
+def test_a_write_id_whose_response_is_lost_is_allocated_only_once(
     bench: Bench, relay: Relay, remote: MetastoreClient
 ) -> None:
     table = bench.table()
@@ -110,7 +110,7 @@ def test_a_write_id_without_an_answer_is_the_same_when_asked_again(
     assert is_visible(bench, table, txn.write_ids[table.ref])
 
 
-def test_a_heartbeat_without_an_answer_is_sent_again(
+def test_a_heartbeat_whose_response_is_lost_is_sent_again(
     bench: Bench, relay: Relay, remote: MetastoreClient
 ) -> None:
     mine = start(remote, access(bench.table(), INSERT))

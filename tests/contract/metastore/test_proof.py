@@ -68,7 +68,7 @@ def doubt(bench: Bench, client: MetastorePort, table: TableInfo, entry: LedgerEn
     return found
 
 
-def test_a_committed_write_is_borne_out_however_many_come_behind_it(
+def test_a_ledger_entry_of_a_committed_write_is_confirmed_after_any_later_writes(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -79,7 +79,7 @@ def test_a_committed_write_is_borne_out_however_many_come_behind_it(
     assert doubt(bench, client, table, done) == ""
 
 
-def test_what_the_metastore_has_not_given_out_is_in_doubt(
+def test_a_ledger_entry_with_ids_that_were_never_allocated_is_doubted(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -90,7 +90,9 @@ def test_what_the_metastore_has_not_given_out_is_in_doubt(
     assert "allocated write IDs of the table only up to" in doubt(bench, client, table, forged)
 
 
-def test_what_is_still_open_is_in_doubt(bench: Bench, client: MetastorePort) -> None:
+def test_a_ledger_entry_with_ids_of_an_open_transaction_is_doubted(
+    bench: Bench, client: MetastorePort
+) -> None:
     table = bench.table()
     done = write(bench, client, table, fails=False)
     other = client.open_txn()

@@ -54,7 +54,7 @@ def claim_of(client: MetastorePort, pool: str) -> ClaimedCompaction:
     return claim
 
 
-def test_a_request_is_queued_and_shown(client: MetastorePort, table: TableInfo) -> None:
+def test_a_compaction_request_is_queued_and_shown(client: MetastorePort, table: TableInfo) -> None:
     answer = client.request_compaction(table.ref, month("1"), MAJOR)
     assert answer.accepted
     assert answer.state is CompactionState.INITIATED
@@ -64,7 +64,7 @@ def test_a_request_is_queued_and_shown(client: MetastorePort, table: TableInfo) 
     assert entry.state.is_pending
 
 
-def test_a_second_request_for_the_same_is_not_queued(
+def test_a_second_request_for_the_same_partition_is_not_queued(
     client: MetastorePort, table: TableInfo
 ) -> None:
     first = client.request_compaction(table.ref, month("1"), MAJOR)
@@ -79,7 +79,7 @@ def test_a_second_request_for_the_same_is_not_queued(
 @pytest.mark.parametrize(
     "bench", [pytest.param("real-4.0.1", marks=pytest.mark.server)], indirect=True
 )
-def test_the_server_filters_what_it_shows(
+def test_the_metastore_filters_the_queue(
     bench: Bench, client: MetastoreClient, table: TableInfo
 ) -> None:
     other = bench.table("other")
@@ -95,7 +95,7 @@ def test_the_server_filters_what_it_shows(
 
 
 @pytest.mark.parametrize("value", ["2", "a/b=c", "50% {off}", "été"])
-def test_the_queue_of_one_partition_is_shown(
+def test_the_queue_can_be_shown_for_one_partition(
     client: MetastorePort, table: TableInfo, value: str
 ) -> None:
     for name in (month("1"), month(value)):
@@ -112,7 +112,9 @@ def test_an_unpartitioned_table_is_queued_as_a_whole(bench: Bench, client: Metas
     assert entry.partition is None
 
 
-def test_the_workers_half_of_the_queue_needs_4x(client: MetastorePort, table: TableInfo) -> None:
+def test_claiming_compactions_and_choosing_a_pool_require_4x(
+    client: MetastorePort, table: TableInfo
+) -> None:
     if client.generation is MetastoreGeneration.V4:
         assert client.find_next_compaction("w", worker_version="1", pool=table.ref.db) is None
         return
@@ -155,7 +157,7 @@ def compaction(
 
 
 @NEEDS_V4
-def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: TableInfo) -> None:
+def test_a_compaction_passes_through_all_states(client: MetastorePort, table: TableInfo) -> None:
     with compaction(client, table) as work:
         assert work.claim is not None
         assert work.write_ids.high_watermark == 3
@@ -185,7 +187,7 @@ def test_a_compaction_goes_from_claim_to_cleaned(client: MetastorePort, table: T
 
 
 @NEEDS_V4
-def test_a_compaction_that_was_marked_and_not_committed_can_fail_for_whoever_finds_it(
+def test_a_compaction_marked_as_compacted_but_not_committed_can_be_marked_as_failed(
     client: MetastorePort, table: TableInfo
 ) -> None:
     pool = our_pool(uuid4())
@@ -215,7 +217,7 @@ def test_a_compaction_that_was_marked_and_not_committed_can_fail_for_whoever_fin
 
 
 @NEEDS_V4
-def test_open_transactions_are_told_from_compactions(
+def test_open_transactions_are_distinguished_from_compactions(
     client: MetastorePort,
 ) -> None:
     before = client.open_but_compactions()
@@ -228,7 +230,7 @@ def test_open_transactions_are_told_from_compactions(
 
 
 @NEEDS_V4
-def test_what_was_compacted_is_not_queued_again_before_it_is_cleaned_or_written_to(
+def test_a_partition_ready_for_cleaning_is_queued_again_only_after_a_new_write(
     client: MetastorePort, table: TableInfo
 ) -> None:
     with compaction(client, table):
@@ -243,7 +245,9 @@ def test_what_was_compacted_is_not_queued_again_before_it_is_cleaned_or_written_
 
 
 @NEEDS_V4
-def test_a_compaction_that_fails_says_why(client: MetastorePort, table: TableInfo) -> None:
+def test_a_failed_compaction_records_its_error_in_the_queue(
+    client: MetastorePort, table: TableInfo
+) -> None:
     def work() -> None:
         with compaction(client, table, MINOR):
             raise OSError("the disk is full")
@@ -259,7 +263,9 @@ def test_a_compaction_that_fails_says_why(client: MetastorePort, table: TableInf
 
 
 @NEEDS_V4
-def test_a_compaction_without_work_says_so(client: MetastorePort, table: TableInfo) -> None:
+def test_a_compaction_with_nothing_to_do_records_its_reason_in_the_queue(
+    client: MetastorePort, table: TableInfo
+) -> None:
     with compaction(client, table) as work:
         work.refuse("one directory, nothing to join")
     (entry,) = client.show_compactions(table.ref)
@@ -268,7 +274,7 @@ def test_a_compaction_without_work_says_so(client: MetastorePort, table: TableIn
     assert client.show_locks(table.ref) == ()
 
 
-def test_of_two_compactors_of_a_partition_one_works(
+def test_only_one_of_two_compactions_works_on_a_partition(
     client: MetastorePort, table: TableInfo
 ) -> None:
     with compaction(client, table) as first:
@@ -280,7 +286,7 @@ def test_of_two_compactors_of_a_partition_one_works(
     assert client.show_locks(table.ref) == ()
 
 
-def test_what_another_client_has_queued_is_served_on_4x_and_left_alone_on_3x(
+def test_a_request_queued_by_another_client_is_served_only_on_4x(
     client: MetastorePort, table: TableInfo
 ) -> None:
     client.request_compaction(table.ref, month("1"), MINOR)
@@ -313,7 +319,7 @@ def test_a_minor_compaction_does_not_serve_a_major_request(
 
 @NEEDS_V4
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_a_worker_whose_entry_was_taken_over_can_neither_work_nor_mark(
+def test_a_worker_whose_entry_was_taken_over_can_neither_start_nor_mark_its_compaction(
     client: MetastorePort, table: TableInfo, *, has_begun: bool
 ) -> None:
     """So Hive's, which marks before it commits, never commits what we compact meanwhile."""
@@ -335,7 +341,7 @@ def test_a_worker_whose_entry_was_taken_over_can_neither_work_nor_mark(
 
 
 @NEEDS_V4
-def test_a_commit_says_whom_a_cleaner_waits_for_before_the_entry_is_marked(
+def test_a_commit_sets_the_cleaners_transaction_bound_before_the_entry_is_marked(
     client: MetastorePort, table: TableInfo
 ) -> None:
     seen = []
@@ -363,7 +369,7 @@ def test_a_commit_says_whom_a_cleaner_waits_for_before_the_entry_is_marked(
 
 @NEEDS_V4
 @pytest.mark.parametrize("left", ["initiated", "claimed", "begun", "aborted", "committed"])
-def test_what_a_dead_worker_left_is_ended_and_the_partition_can_be_asked_for_again(
+def test_entries_of_a_dead_worker_are_ended_and_the_partition_can_be_requested_again(
     client: MetastorePort, table: TableInfo, left: str
 ) -> None:
     pool = our_pool(uuid4())
@@ -391,7 +397,7 @@ def test_what_a_dead_worker_left_is_ended_and_the_partition_can_be_asked_for_aga
 
 @NEEDS_V4
 @pytest.mark.parametrize("is_claimed", [False, True])
-def test_what_others_left_is_not_ended_although_their_names_begin_as_ours(
+def test_entries_of_other_workers_are_not_ended_even_if_their_names_start_like_ours(
     client: MetastorePort, table: TableInfo, *, is_claimed: bool
 ) -> None:
     """IDs of Hive's workers begin with their host, and a pool may have any name."""
@@ -410,7 +416,9 @@ def test_what_others_left_is_not_ended_although_their_names_begin_as_ours(
 
 
 @NEEDS_V4
-def test_a_living_workers_entry_is_not_ended(client: MetastorePort, table: TableInfo) -> None:
+def test_the_entry_of_a_running_worker_is_not_ended(
+    client: MetastorePort, table: TableInfo
+) -> None:
     with compaction(client, table):
         assert end_dead_entries(client, table.ref) == ()
         (entry,) = client.show_compactions(table.ref)
@@ -418,7 +426,7 @@ def test_a_living_workers_entry_is_not_ended(client: MetastorePort, table: Table
 
 
 @NEEDS_V4
-def test_a_failed_entry_keeps_the_id_of_the_worker_that_never_marked_it(
+def test_a_failed_entry_keeps_its_worker_id_only_if_it_was_not_marked_as_compacted(
     client: MetastorePort, table: TableInfo
 ) -> None:
     pool = our_pool(uuid4())
@@ -435,7 +443,9 @@ def test_a_failed_entry_keeps_the_id_of_the_worker_that_never_marked_it(
 
 
 @NEEDS_V4
-def test_a_refused_compaction_says_why_and_is_over(client: MetastorePort, table: TableInfo) -> None:
+def test_a_refused_compaction_records_its_reason_and_cannot_be_refused_again(
+    client: MetastorePort, table: TableInfo
+) -> None:
     client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
     claim = replace(claim_of(client, table.ref.db), error_message="nothing to do")
     client.mark_refused(claim)
@@ -446,7 +456,9 @@ def test_a_refused_compaction_says_why_and_is_over(client: MetastorePort, table:
 
 
 @NEEDS_V4
-def test_cleaning_without_a_bound_is_never_told(client: MetastorePort, table: TableInfo) -> None:
+def test_an_entry_without_a_highest_write_id_cannot_be_marked_as_cleaned(
+    client: MetastorePort, table: TableInfo
+) -> None:
     client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
     claim = claim_of(client, table.ref.db)
     with pytest.raises(ValueError, match="highest write ID"):
@@ -456,7 +468,7 @@ def test_cleaning_without_a_bound_is_never_told(client: MetastorePort, table: Ta
 
 @NEEDS_V4
 @pytest.mark.parametrize("had_claimed", [True, False])
-def test_what_a_dead_worker_left_in_the_queue_is_no_obstacle(
+def test_an_entry_of_a_dead_worker_does_not_block_a_new_compaction(
     client: MetastorePort, table: TableInfo, *, had_claimed: bool
 ) -> None:
     pool = our_pool(uuid4())
@@ -474,7 +486,7 @@ def test_what_a_dead_worker_left_in_the_queue_is_no_obstacle(
 
 @NEEDS_V4
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_what_was_taken_over_is_back_in_the_queue_when_the_compaction_came_to_nothing(
+def test_a_request_taken_over_is_queued_again_if_the_compaction_fails_or_is_refused(
     client: MetastorePort, table: TableInfo, *, is_refused: bool
 ) -> None:
     client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
@@ -500,7 +512,7 @@ def test_what_was_taken_over_is_back_in_the_queue_when_the_compaction_came_to_no
 
 
 @NEEDS_V4
-def test_what_another_program_works_on_is_not_removed(
+def test_an_entry_that_another_worker_is_processing_is_not_taken_over(
     client: MetastorePort, table: TableInfo
 ) -> None:
     client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
@@ -512,7 +524,7 @@ def test_what_another_program_works_on_is_not_removed(
     client.mark_refused(replace(claim, error_message="tidying up"))
 
 
-def test_a_compaction_is_a_transaction_and_on_3x_nothing_else(
+def test_a_compaction_holds_a_lock_in_its_transaction_and_has_no_queue_entry_on_3x(
     client: MetastorePort, table: TableInfo
 ) -> None:
     with compaction(client, table) as work:

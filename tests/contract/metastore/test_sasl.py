@@ -74,7 +74,7 @@ def digest_half() -> DigestHalf:
     return DigestHalf(IDENTIFIER, HALF)
 
 
-def test_user_and_password_log_in_and_nobody_else_is_announced() -> None:
+def test_a_password_login_sends_no_separate_user_name() -> None:
     with serving(plain_half) as server, client_of(server.uri, PASSWORD, user="bob") as client:
         assert client.valid_txns().high_watermark == 7
         assert client.valid_txns().high_watermark == 7
@@ -82,7 +82,7 @@ def test_user_and_password_log_in_and_nobody_else_is_announced() -> None:
         assert server.connections == 1
 
 
-def test_a_wrong_password_is_final_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_password_is_not_retried_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METASTORE_PASSWORD", "hunter2")
     with serving(plain_half) as server:
         client = client_of(server.uri, PASSWORD)
@@ -95,7 +95,7 @@ def test_a_wrong_password_is_final_and_not_shown(monkeypatch: pytest.MonkeyPatch
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_wrong_password_is_not_sent_again_by_whoever_asks_on(
+def test_further_calls_send_a_wrong_password_again_only_after_a_growing_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = [1000.0]
@@ -126,7 +126,7 @@ def test_a_wrong_password_is_not_sent_again_by_whoever_asks_on(
         assert client.valid_txns().high_watermark == 7
 
 
-def test_one_server_that_is_away_does_not_let_another_count_wrong_passwords(
+def test_retries_for_an_unreachable_server_do_not_repeat_a_wrong_password_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("METASTORE_PASSWORD", "hunter2")
@@ -140,7 +140,7 @@ def test_one_server_that_is_away_does_not_let_another_count_wrong_passwords(
         assert server.connections == 1
 
 
-def test_a_password_is_read_anew_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_is_read_again_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(plain_half) as server:
         client = client_of(server.uri, PASSWORD)
         client.valid_txns()
@@ -151,7 +151,7 @@ def test_a_password_is_read_anew_for_each_connection(monkeypatch: pytest.MonkeyP
             client.valid_txns()
 
 
-def test_a_secret_that_is_missing_is_named_before_anybody_is_called(
+def test_a_missing_secret_is_reported_before_the_metastore_is_contacted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("METASTORE_PASSWORD")
@@ -161,7 +161,7 @@ def test_a_secret_that_is_missing_is_named_before_anybody_is_called(
         assert server.connections == 0
 
 
-def test_a_password_that_cannot_arrive_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_with_non_ascii_characters_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METASTORE_PASSWORD", "pässword")
     with serving(plain_half) as server:
         with pytest.raises(ConfigurationError, match="ASCII") as caught:
@@ -170,13 +170,13 @@ def test_a_password_that_cannot_arrive_is_not_sent(monkeypatch: pytest.MonkeyPat
     assert "ssword" not in str(caught.value).replace("METASTORE_PASSWORD", "")
 
 
-def test_a_server_that_takes_no_passwords_says_so() -> None:
+def test_a_server_without_password_logins_raises_a_login_error() -> None:
     with serving(digest_half) as server, pytest.raises(MetastoreLoginError, match="Unsupported"):
         client_of(server.uri, PASSWORD).valid_txns()
 
 
 @pytest.mark.parametrize("login", [PASSWORD, TOKEN], ids=["password", "token"])
-def test_a_server_without_sasl_is_told_from_a_wrong_password(login: Login) -> None:
+def test_the_error_distinguishes_a_server_without_sasl_from_a_wrong_password(login: Login) -> None:
     with (
         StubServer(get_open_txns_req=lambda _: ANSWER) as server,
         pytest.raises(MetastoreUnavailableError, match=r"not support SASL|not speak SASL"),
@@ -184,7 +184,7 @@ def test_a_server_without_sasl_is_told_from_a_wrong_password(login: Login) -> No
         client_of(server.uri, login, connect_timeout_s=1.0).valid_txns()
 
 
-def test_a_server_that_begins_a_login_and_says_no_more_is_left() -> None:
+def test_a_login_that_the_server_does_not_continue_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken: list[socket.socket] = []
         thread = threading.Thread(target=lambda: taken.append(listener.accept()[0]))
@@ -206,7 +206,9 @@ def test_a_server_that_begins_a_login_and_says_no_more_is_left() -> None:
         ("auth-conf", Protection.PRIVACY, "auth-conf"),
     ],
 )
-def test_a_token_takes_the_strongest_protection(qops: str, least: Protection, chosen: str) -> None:
+def test_a_token_login_uses_the_strongest_offered_protection(
+    qops: str, least: Protection, chosen: str
+) -> None:
     login = TokenLogin(token=TOKEN.token, protection=least)
     with (
         serving(lambda: DigestHalf(IDENTIFIER, HALF, qops=qops)) as server,
@@ -222,7 +224,7 @@ def test_a_token_takes_the_strongest_protection(qops: str, least: Protection, ch
 
 
 @pytest.mark.parametrize("qops", ["auth", "auth,", "auth-conf-x,auth"])
-def test_a_token_does_not_believe_a_challenge_that_was_cut_down_to_no_protection(
+def test_a_token_login_refuses_a_challenge_without_integrity_protection(
     qops: str,
 ) -> None:
     """The challenge travels in clear: whoever sits between can take the protections out of it."""
@@ -241,7 +243,7 @@ def test_a_token_does_not_believe_a_challenge_that_was_cut_down_to_no_protection
         assert half.chosen == "auth-int"
 
 
-def test_inside_tls_a_token_needs_no_protection_of_its_own() -> None:
+def test_a_token_login_inside_tls_requires_no_sasl_protection_by_default() -> None:
     assert TOKEN.least(is_encrypted=True) is Protection.AUTHENTICATION
     assert TOKEN.least(is_encrypted=False) is Protection.INTEGRITY
     privacy = TokenLogin(token=TOKEN.token, protection=Protection.PRIVACY)
@@ -251,7 +253,7 @@ def test_inside_tls_a_token_needs_no_protection_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("qops", "ciphers"), [("auth-int,auth", "rc4"), ("auth-conf,auth", "3des,des")]
 )
-def test_weaker_protection_than_wanted_is_refused(qops: str, ciphers: str) -> None:
+def test_protection_weaker_than_the_configured_level_is_refused(qops: str, ciphers: str) -> None:
     login = TokenLogin(token=TOKEN.token, protection=Protection.PRIVACY)
     half = DigestHalf(IDENTIFIER, HALF, qops=qops, ciphers=ciphers)
     with (
@@ -261,7 +263,7 @@ def test_weaker_protection_than_wanted_is_refused(qops: str, ciphers: str) -> No
         client_of(server.uri, login).valid_txns()
 
 
-def test_a_server_that_does_not_know_the_token_itself_is_left() -> None:
+def test_a_server_that_cannot_prove_that_it_knows_the_token_is_refused() -> None:
     half = DigestHalf(IDENTIFIER, HALF, knows_token=False)
     with (
         serving(lambda: half) as server,
@@ -272,7 +274,7 @@ def test_a_server_that_does_not_know_the_token_itself_is_left() -> None:
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_a_challenge_that_is_none_takes_no_time(*, is_last: bool) -> None:
+def test_an_oversized_challenge_is_refused(*, is_last: bool) -> None:
     class Endless(DigestHalf):
         def respond(self, response: bytes) -> tuple[int, bytes]:
             status, payload = super().respond(response)
@@ -286,7 +288,7 @@ def test_a_challenge_that_is_none_takes_no_time(*, is_last: bool) -> None:
     assert server.calls == []
 
 
-def test_a_token_that_is_renewed_in_time_carries_a_patient_call_on(tmp_path: Path) -> None:
+def test_a_waiting_call_continues_when_its_token_is_renewed(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(text_of(b"old", HALF))
     asked: list[float] = []
@@ -307,7 +309,7 @@ def test_a_token_that_is_renewed_in_time_carries_a_patient_call_on(tmp_path: Pat
 
 
 @pytest.mark.parametrize("at", [20, -12, -1], ids=["message", "code", "number"])
-def test_a_message_that_was_changed_is_not_read(at: int) -> None:
+def test_a_message_that_was_changed_in_transit_is_refused(at: int) -> None:
     class Forged(DigestHalf):
         def seal(self, message: bytes) -> bytes:
             sealed = bytearray(super().seal(message))
@@ -321,7 +323,7 @@ def test_a_message_that_was_changed_is_not_read(at: int) -> None:
         client_of(server.uri, TOKEN).valid_txns()
 
 
-def test_a_large_answer_comes_in_one_frame() -> None:
+def test_a_response_of_three_megabytes_is_read_from_one_frame() -> None:
     many = GetOpenTxnsResponse(txn_high_water_mark=9, open_txns=[], abortedBits=b"\0" * 3_000_000)
     with (
         SaslServer(

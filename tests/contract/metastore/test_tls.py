@@ -109,7 +109,7 @@ def client_of(uri: str, **changes: object) -> MetastoreClient:
     return connect(replace(plain, **changes))  # type: ignore[arg-type]
 
 
-def test_a_server_that_the_authority_vouches_for_is_spoken_to(
+def test_a_server_with_a_certificate_of_the_trusted_authority_is_accepted(
     authority: Authority, server: StubServer
 ) -> None:
     with (
@@ -119,7 +119,7 @@ def test_a_server_that_the_authority_vouches_for_is_spoken_to(
         assert client.valid_txns().high_watermark == 7
 
 
-def test_a_server_that_nobody_vouches_for_is_refused(
+def test_a_server_with_an_untrusted_certificate_is_refused(
     authority: Authority, server: StubServer
 ) -> None:
     with Relay(server.port, tls=authority.server_context()) as relay:
@@ -129,7 +129,7 @@ def test_a_server_that_nobody_vouches_for_is_refused(
     assert server.calls == []
 
 
-def test_a_server_under_another_name_is_refused_unless_names_do_not_matter(
+def test_a_certificate_for_a_different_host_is_refused_unless_host_checks_are_off(
     authority: Authority, server: StubServer
 ) -> None:
     trust = {"ca_certificate": authority.path("ca.pem")}
@@ -143,7 +143,7 @@ def test_a_server_under_another_name_is_refused_unless_names_do_not_matter(
             client_of(relay.uri, verify_host=False).valid_txns()
 
 
-def test_a_server_that_wants_a_certificate_gets_it(
+def test_a_client_certificate_is_sent_to_a_server_that_requires_one(
     authority: Authority, server: StubServer
 ) -> None:
     trust = {"ca_certificate": authority.path("ca.pem")}
@@ -160,7 +160,7 @@ def test_a_server_that_wants_a_certificate_gets_it(
 
 
 @pytest.mark.parametrize("is_encrypted", [True, False])
-def test_a_server_that_went_away_between_calls_is_not_sent_one_that_counts(
+def test_a_connection_that_closed_between_calls_is_replaced_before_a_lock_request(
     authority: Authority, is_encrypted: bool
 ) -> None:
     granted = LockResponse(lockid=5, state=1)
@@ -190,7 +190,7 @@ def test_a_server_that_went_away_between_calls_is_not_sent_one_that_counts(
         assert (server.calls.count("lock"), relay.connections) == (2, 2)
 
 
-def test_a_key_with_a_password_is_refused_instead_of_asked_for(authority: Authority) -> None:
+def test_an_encrypted_client_key_is_refused_without_a_password_prompt(authority: Authority) -> None:
     authority.run(*words("rsa -aes256 -passout pass:secret -in client.key -out locked.key"))
     client = client_of(
         "thrift://127.0.0.1:1",
@@ -203,7 +203,9 @@ def test_a_key_with_a_password_is_refused_instead_of_asked_for(authority: Author
     assert "secret" not in str(caught.value)
 
 
-def test_tls_and_plain_do_not_hang_on_each_other(authority: Authority, server: StubServer) -> None:
+def test_a_mismatch_of_tls_and_plain_transport_raises_an_error(
+    authority: Authority, server: StubServer
+) -> None:
     with Relay(server.port, tls=authority.server_context()) as relay:
         plain = connect(MetastoreEndpoint(uris=(relay.uri,), call_timeout_s=3.0))
         with pytest.raises(MetastoreUnavailableError):
@@ -212,7 +214,7 @@ def test_tls_and_plain_do_not_hang_on_each_other(authority: Authority, server: S
         client_of(server.uri, ca_certificate=authority.path("ca.pem")).valid_txns()
 
 
-def test_http_calls_go_through_the_same_checks(authority: Authority) -> None:
+def test_https_calls_verify_the_server_certificate(authority: Authority) -> None:
     trust = {"ca_certificate": authority.path("ca.pem")}
     login = {"transport": Transport.HTTPS, "login": HeaderLogin(user="etl")}
     with (
@@ -227,7 +229,9 @@ def test_http_calls_go_through_the_same_checks(authority: Authority) -> None:
             client_of(https.uri.replace("https", "http"), **as_http).valid_txns()
 
 
-def test_a_password_goes_through_tls(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_login_works_over_tls(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("METASTORE_PASSWORD", "s3cret")
     login = PasswordLogin(user="etl", password=SecretSource(variable="METASTORE_PASSWORD"))
     trust = {"ca_certificate": authority.path("ca.pem")}
@@ -241,7 +245,7 @@ def test_a_password_goes_through_tls(authority: Authority, monkeypatch: pytest.M
         assert client.valid_txns().high_watermark == 7
 
 
-def test_a_real_metastore_is_spoken_to_over_tls(
+def test_a_real_metastore_can_be_used_over_tls(
     authority: Authority, hive_metastore: LocalMetastore
 ) -> None:
     with (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 INSERT = DataOperation.INSERT
 
 
-def test_transaction_ids_grow(client: MetastorePort) -> None:
+def test_transaction_ids_increase(client: MetastorePort) -> None:
     txn_ids = [client.open_txn() for _ in range(5)]
     assert txn_ids == sorted(set(txn_ids))
     for txn_id in txn_ids:
@@ -27,7 +27,7 @@ def test_transaction_ids_grow(client: MetastorePort) -> None:
 
 
 @pytest.mark.promise("T2")
-def test_a_transaction_has_one_write_id_per_table_and_each_table_counts_for_itself(
+def test_a_transaction_has_one_write_id_per_table_and_tables_count_independently(
     bench: Bench, client: MetastorePort
 ) -> None:
     one, other = bench.table("one"), bench.table("other")
@@ -41,7 +41,7 @@ def test_a_transaction_has_one_write_id_per_table_and_each_table_counts_for_itse
 
 
 @pytest.mark.promise("T4")
-def test_a_snapshot_tells_open_and_aborted_from_committed_writes(
+def test_a_snapshot_distinguishes_open_aborted_and_committed_writes(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -71,7 +71,7 @@ def test_an_old_transaction_list_shows_the_old_state(bench: Bench, client: Metas
     assert not write_ids.is_visible(late.write_id)
 
 
-def test_a_write_id_given_after_the_transactions_were_listed_is_not_visible(
+def test_a_write_id_allocated_after_the_transactions_were_listed_is_not_visible(
     bench: Bench, client: MetastorePort
 ) -> None:
     """Not even in a table of which nothing older is known."""
@@ -84,14 +84,16 @@ def test_a_write_id_given_after_the_transactions_were_listed_is_not_visible(
     assert not write_ids.is_visible(later.write_id)
 
 
-def test_a_table_without_writes_shows_nothing(bench: Bench, client: MetastorePort) -> None:
+def test_a_table_without_writes_has_the_high_watermark_zero(
+    bench: Bench, client: MetastorePort
+) -> None:
     one, other = bench.table("one"), bench.table("other")
     found = client.valid_write_ids([one.ref, other.ref], client.valid_txns())
     assert [found[ref].high_watermark for ref in (one.ref, other.ref)] == [0, 0]
     assert client.valid_write_ids([], client.valid_txns()) == {}
 
 
-def test_aborting_twice_is_fine_and_aborting_too_late_says_so(
+def test_an_abort_can_be_repeated_and_returns_false_after_a_commit(
     bench: Bench, client: MetastorePort
 ) -> None:
     aborted = start(client, access(bench.table("one"), INSERT))
@@ -103,7 +105,7 @@ def test_aborting_twice_is_fine_and_aborting_too_late_says_so(
     assert not client.abort_txn(TxnId(1_000_000))
 
 
-def test_nothing_can_be_done_with_an_aborted_transaction(
+def test_each_call_for_an_aborted_transaction_raises_an_error(
     bench: Bench, client: MetastorePort
 ) -> None:
     plain, table = bench.table(), bench.partitioned("1")
@@ -121,7 +123,7 @@ def test_nothing_can_be_done_with_an_aborted_transaction(
         client.commit_txn(mine.txn_id)
 
 
-def test_an_unknown_transaction_is_as_good_as_aborted(client: MetastorePort) -> None:
+def test_an_unknown_transaction_is_treated_as_aborted(client: MetastorePort) -> None:
     stranger = TxnId(1_000_000)
     with pytest.raises(TransactionAbortedError):
         client.heartbeat(stranger)
@@ -129,15 +131,15 @@ def test_an_unknown_transaction_is_as_good_as_aborted(client: MetastorePort) -> 
         client.commit_txn(stranger)
 
 
-def test_a_commit_that_wrote_something_may_be_sent_twice(
-    bench: Bench, client: MetastorePort
-) -> None:
+def test_the_commit_of_a_write_can_be_sent_twice(bench: Bench, client: MetastorePort) -> None:
     mine = start(client, access(bench.table(), INSERT))
     client.commit_txn(mine.txn_id)
     client.commit_txn(mine.txn_id)
 
 
-def test_an_empty_commit_is_forgotten_at_once_by_3x(client: MetastorePort) -> None:
+def test_only_4x_accepts_a_repeated_commit_of_a_transaction_without_writes(
+    client: MetastorePort,
+) -> None:
     txn_id = client.open_txn()
     client.commit_txn(txn_id)
     if client.generation is MetastoreGeneration.V4:
@@ -147,7 +149,7 @@ def test_an_empty_commit_is_forgotten_at_once_by_3x(client: MetastorePort) -> No
             client.commit_txn(txn_id)
 
 
-def test_open_transactions_are_told_with_their_owners(client: MetastorePort) -> None:
+def test_open_transactions_are_listed_with_their_users(client: MetastorePort) -> None:
     txn_ids = [client.open_txn(kind) for kind in TxnType]
     told = {txn.txn_id: txn for txn in client.open_txns_info()}
     assert [told[i].state for i in txn_ids] == [TxnState.OPEN] * len(txn_ids)
@@ -160,7 +162,7 @@ def test_open_transactions_are_told_with_their_owners(client: MetastorePort) -> 
     assert not still_open.intersection(txn_ids)
 
 
-def test_history_for_readers_is_accepted_by_every_generation(
+def test_every_metastore_version_accepts_the_minimum_history_of_write_ids(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
@@ -169,14 +171,12 @@ def test_history_for_readers_is_accepted_by_every_generation(
     client.commit_txn(mine.txn_id)
 
 
-def test_the_time_out_is_read_from_the_server(client: MetastorePort) -> None:
+def test_the_transaction_timeout_is_read_from_the_metastore(client: MetastorePort) -> None:
     assert client.txn_timeout_s == TXN_TIMEOUT_S
     assert client.config_value("metastore.no.such.setting", "mine") == "mine"
 
 
-def test_a_clone_is_another_connection_to_the_same_server(
-    bench: Bench, client: MetastorePort
-) -> None:
+def test_a_cloned_client_uses_the_same_metastore(bench: Bench, client: MetastorePort) -> None:
     table = bench.table()
     with client.clone(call_timeout_s=5) as other:
         txn_id = other.open_txn()
@@ -187,6 +187,8 @@ def test_a_clone_is_another_connection_to_the_same_server(
 
 
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
-def test_the_servers_of_these_tests_reap(client: MetastorePort) -> None:
+def test_the_preflight_check_finds_at_most_a_missing_compactor_on_the_test_servers(
+    client: MetastorePort,
+) -> None:
     # Nothing of these compacts on 3.1, which is said, too.
     assert {finding.concern for finding in preflight(client)} <= {Concern.NO_COMPACTOR}

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 ODD = ["p=a b", "p=%2F?#", "p=[x]{y}*", "p=ä€😀", "p=a;b\\c", "p=100%", "p='q'\"r\""]
 
 
-def test_bytes_come_back_as_they_were_written(hdfs: Hdfs) -> None:
+def test_bytes_are_read_as_they_were_written(hdfs: Hdfs) -> None:
     fs, path = hdfs.fs, f"{hdfs.root}/a/b/f"
     for content in (b"first, longer", b"\x00second", b"", b"x" * (2 * PIECE_BYTES + 7)):
         write_bytes(fs, path, content)
@@ -64,7 +64,7 @@ def test_bytes_come_back_as_they_were_written(hdfs: Hdfs) -> None:
         read_bytes(fs, f"{hdfs.root}/nothing")
 
 
-def test_a_file_can_be_read_anywhere(hdfs: Hdfs) -> None:
+def test_a_file_can_be_read_at_any_offset(hdfs: Hdfs) -> None:
     fs, path = hdfs.fs, f"{hdfs.root}/f"
     write_bytes(fs, path, bytes(range(200)))
     with fs.open_input_file(path) as file:
@@ -77,7 +77,7 @@ def test_a_file_can_be_read_anywhere(hdfs: Hdfs) -> None:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_name_is_taken_as_it_stands(hdfs: Hdfs, name: str) -> None:
+def test_names_with_special_characters_are_not_changed(hdfs: Hdfs, name: str) -> None:
     partition = f"{hdfs.root}/t/{name}"
     write_bytes(hdfs.fs, f"{partition}/_tmp_x/f", name.encode())
     rename_directory(hdfs.fs, f"{partition}/_tmp_x", f"{partition}/base_1")
@@ -89,12 +89,12 @@ def test_a_name_is_taken_as_it_stands(hdfs: Hdfs, name: str) -> None:
     assert list_directories(hdfs.fs, partition) == ()
 
 
-def test_a_name_that_hdfs_does_not_take_is_an_error(hdfs: Hdfs) -> None:
+def test_a_name_that_hdfs_does_not_allow_raises_an_error(hdfs: Hdfs) -> None:
     with pytest.raises(StorageError, match=r"12:30"):
         make_directory(hdfs.fs, f"{hdfs.root}/at=12:30")
 
 
-def test_a_listing_tells_files_directories_sizes_and_times(hdfs: Hdfs) -> None:
+def test_a_listing_contains_files_directories_sizes_and_times(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/t/delta_1_1/bucket_00000", b"123")
     write_bytes(hdfs.fs, f"{hdfs.root}/t/_tmp_hiveacid_x/base_9/f", b"1")
     make_directory(hdfs.fs, f"{hdfs.root}/t/base_1")
@@ -112,7 +112,7 @@ def test_a_listing_tells_files_directories_sizes_and_times(hdfs: Hdfs) -> None:
     assert list_files(hdfs.fs, f"{hdfs.root}/none") == list_directories(hdfs.fs, "/none") == ()
 
 
-def test_a_location_that_is_no_directory_is_said_so(hdfs: Hdfs) -> None:
+def test_a_location_that_is_missing_or_not_a_directory_raises_an_error(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")
     with pytest.raises(LocationNotFoundError):
         list_table(f"{hdfs.uri}/none")
@@ -127,7 +127,7 @@ def test_a_location_that_is_no_directory_is_said_so(hdfs: Hdfs) -> None:
 
 
 @pytest.mark.parametrize("content", [[], ["bucket_00000"]])
-def test_a_directory_never_gets_a_name_that_is_taken(
+def test_a_directory_is_never_renamed_to_an_existing_name(
     hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch, content: list[str]
 ) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/new/mine", b"")
@@ -149,7 +149,7 @@ def test_a_directory_never_gets_a_name_that_is_taken(
     assert exists(hdfs.fs, f"{hdfs.root}/new/mine")
 
 
-def test_a_file_takes_the_place_of_a_file_and_of_nothing_else(hdfs: Hdfs) -> None:
+def test_a_moved_file_replaces_a_file_but_not_a_directory(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/a", b"new")
     write_bytes(hdfs.fs, f"{hdfs.root}/b", b"old")
     move(hdfs.fs, f"{hdfs.root}/a", f"{hdfs.root}/b")
@@ -168,7 +168,7 @@ def test_a_file_takes_the_place_of_a_file_and_of_nothing_else(hdfs: Hdfs) -> Non
     assert read_bytes(hdfs.fs, f"{hdfs.root}/b") == b"newer"
 
 
-def test_what_is_gone_may_be_deleted_again(hdfs: Hdfs) -> None:
+def test_a_deleted_file_or_directory_can_be_deleted_again(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/e/f", b"1")
     with pytest.raises(StorageError, match="directory"):
         delete_file(hdfs.fs, f"{hdfs.root}/d")
@@ -186,7 +186,7 @@ def test_what_is_gone_may_be_deleted_again(hdfs: Hdfs) -> None:
     assert list_directories(hdfs.fs, hdfs.root) == ()  # no trash, nothing aside
 
 
-def test_the_contents_of_a_directory_go_without_it(hdfs: Hdfs) -> None:
+def test_the_contents_of_a_directory_can_be_deleted_without_the_directory(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/e/f", b"1")
     write_bytes(hdfs.fs, f"{hdfs.root}/d/g", b"1")
     hdfs.fs.delete_dir_contents(f"{hdfs.root}/d")
@@ -194,7 +194,7 @@ def test_the_contents_of_a_directory_go_without_it(hdfs: Hdfs) -> None:
     assert exists(hdfs.fs, f"{hdfs.root}/d")
 
 
-def test_a_copy_is_a_file_of_its_own(hdfs: Hdfs) -> None:
+def test_a_copied_file_remains_after_its_source_is_deleted(hdfs: Hdfs) -> None:
     content = b"0123456789" * 200_000
     write_bytes(hdfs.fs, f"{hdfs.root}/a", content)
     hdfs.fs.copy_file(f"{hdfs.root}/a", f"{hdfs.root}/b")
@@ -223,7 +223,7 @@ def test_a_directory_is_staged_and_published(hdfs: Hdfs) -> None:
 # ---- files that somebody is writing -------------------------------------------------------------
 
 
-def test_a_file_that_is_being_written_is_never_taken_for_a_shorter_one(hdfs: Hdfs) -> None:
+def test_a_file_that_is_still_being_written_is_never_read_as_a_shorter_file(hdfs: Hdfs) -> None:
     writer = hdfs.open_for_writing(f"{hdfs.root}/f")
     writer.write(b"x" * 100)
     assert [f.size_bytes for f in list_files(hdfs.fs, hdfs.root)] == [0]
@@ -242,7 +242,7 @@ def test_a_file_that_is_being_written_is_never_taken_for_a_shorter_one(hdfs: Hdf
         read_tail(hdfs.fs, f"{hdfs.root}/f", 100)
 
 
-def test_a_side_file_that_is_being_written_says_nothing_and_not_nought(hdfs: Hdfs) -> None:
+def test_a_side_file_that_is_still_being_written_is_not_read_as_length_zero(hdfs: Hdfs) -> None:
     delta = f"{hdfs.root}/t/delta_1_10"
     side = hdfs.open_for_writing(f"{delta}/bucket_00000_flush_length")
     side.write(bytes(7) + b"\x64")
@@ -259,7 +259,7 @@ def test_a_side_file_that_is_being_written_says_nothing_and_not_nought(hdfs: Hdf
     rows.close()
 
 
-def test_who_writes_a_file_that_was_deleted_hears_of_it(hdfs: Hdfs) -> None:
+def test_closing_a_file_that_was_deleted_during_the_write_raises_an_error(hdfs: Hdfs) -> None:
     stream = hdfs.fs.open_output_stream(f"{hdfs.root}/d/f")
     stream.write(b"rows")
     delete_directory(hdfs.fs, f"{hdfs.root}/d")
@@ -273,7 +273,7 @@ def test_who_writes_a_file_that_was_deleted_hears_of_it(hdfs: Hdfs) -> None:
 # ---- permissions --------------------------------------------------------------------------------
 
 
-def test_who_has_no_right_is_told_so(hdfs: Hdfs) -> None:
+def test_a_user_without_permission_gets_a_permission_error(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
     bob = hdfs.of_user("bob")
     with pytest.raises(LocationPermissionError, match="bob"):
@@ -292,7 +292,7 @@ def test_who_has_no_right_is_told_so(hdfs: Hdfs) -> None:
     assert list_directories(hdfs.fs, f"{hdfs.root}/d") == ()
 
 
-def test_the_umask_counts_unless_a_default_list_does(hdfs: Hdfs) -> None:
+def test_the_umask_applies_unless_the_directory_has_a_default_acl(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/plain/d/f", b"")
     assert hdfs.permission(f"{hdfs.root}/plain/d") == 0o755
     assert hdfs.permission(f"{hdfs.root}/plain/d/f") == 0o644
@@ -304,7 +304,7 @@ def test_the_umask_counts_unless_a_default_list_does(hdfs: Hdfs) -> None:
     assert hdfs.permission(f"{hdfs.root}/listed/_tmp/base_1/f") & 0o060 == 0o060
 
 
-def test_times_are_those_of_the_name_node(hdfs: Hdfs) -> None:
+def test_modification_times_are_those_of_the_name_node(hdfs: Hdfs) -> None:
     before = time.time()
     write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")
     (file,) = list_files(hdfs.fs, hdfs.root)

@@ -54,7 +54,7 @@ def _name_service(mini_hdfs: MiniHdfs) -> dict[str, str]:
     }
 
 
-def test_a_name_service_is_known_by_its_name(
+def test_a_name_service_is_resolved_from_hadoops_settings(
     mini_hdfs: MiniHdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {**_name_service(mini_hdfs), "fs.defaultFS": "hdfs://lake"}
@@ -68,7 +68,7 @@ def test_a_name_service_is_known_by_its_name(
     assert client.get_file_info(f"{root}/delta_1_1/f").permission == 0o640
 
 
-def test_a_mount_table_leads_to_name_nodes(
+def test_a_viewfs_mount_table_is_resolved_to_its_name_nodes(
     mini_hdfs: MiniHdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = {
@@ -89,7 +89,7 @@ def test_a_mount_table_leads_to_name_nodes(
     assert [f.path for f in list_table("viewfs://cl/warehouse/t").files] == ["base_1/f"]
 
 
-def test_a_name_node_that_is_down_is_an_error_that_names_the_path(
+def test_the_error_about_an_unreachable_name_node_contains_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By default fifteen, some minutes in all, as Java's client does it.

@@ -45,7 +45,7 @@ def hdfs(real_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
     return real_hdfs
 
 
-def test_a_name_node_that_takes_no_changes_may_take_them_later(hdfs: Hdfs) -> None:
+def test_a_change_during_safe_mode_raises_an_error_that_advises_a_retry(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
     stream = hdfs.fs.open_output_stream(f"{hdfs.root}/d/g")
     stream.write(b"rows")
@@ -69,7 +69,7 @@ def test_a_name_node_that_takes_no_changes_may_take_them_later(hdfs: Hdfs) -> No
 
 
 @pytest.mark.parametrize("kind", ["names", "space"])
-def test_a_quota_that_is_reached_leaves_nothing_to_be_read(hdfs: Hdfs, kind: str) -> None:
+def test_an_exceeded_quota_raises_an_error_and_leaves_no_directories(hdfs: Hdfs, kind: str) -> None:
     table, authority = f"{hdfs.root}/t", hdfs.store.removeprefix("hdfs://")
     make_directory(hdfs.fs, table)
     staging = Staging(location=f"{hdfs.uri}/t", token="job")
@@ -91,7 +91,7 @@ def test_a_quota_that_is_reached_leaves_nothing_to_be_read(hdfs: Hdfs, kind: str
     assert list_table(f"{hdfs.uri}/t").directories == ()
 
 
-def test_a_file_whose_second_block_finds_no_room_is_not_finished_with_the_first(
+def test_a_file_whose_second_block_exceeds_the_quota_cannot_be_closed(
     hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hdfs_connect, "given_settings", lambda: {"dfs.blocksize": "1m"})
@@ -105,7 +105,7 @@ def test_a_file_whose_second_block_finds_no_room_is_not_finished_with_the_first(
         stream.close()
 
 
-def test_a_store_that_is_full_leaves_a_file_unfinished(
+def test_a_full_store_raises_an_error_and_leaves_the_file_empty(
     hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block that fits nowhere: hdfs-native forgets it, and would finish the file without."""
@@ -120,7 +120,7 @@ def test_a_store_that_is_full_leaves_a_file_unfinished(
     assert [f.path for f in list_files(hdfs.fs, f"{hdfs.root}/d")] == ["f"]
 
 
-def test_nobody_s_right_is_named_with_store_and_user(hdfs: Hdfs) -> None:
+def test_a_permission_error_names_the_user_and_the_full_path(hdfs: Hdfs) -> None:
     write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
     bob = hdfs.of_user("bob")
     with pytest.raises(LocationPermissionError, match=r"user=bob.*setfacl") as caught:
@@ -140,7 +140,9 @@ with fs.open_output_stream(path) as stream:
 """
 
 
-def test_who_is_killed_while_writing_leaves_no_file_that_looks_whole(hdfs: Hdfs) -> None:
+def test_a_writer_killed_during_a_write_leaves_an_empty_file_that_can_be_replaced(
+    hdfs: Hdfs,
+) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, f"{hdfs.uri}/d/f"],
         stdin=subprocess.PIPE,
@@ -155,7 +157,7 @@ def test_who_is_killed_while_writing_leaves_no_file_that_looks_whole(hdfs: Hdfs)
     delete_directory(hdfs.fs, f"{hdfs.root}/d")
 
 
-def test_a_name_node_that_stands_still_is_left_and_found_again(
+def test_a_call_to_a_frozen_name_node_times_out_and_later_calls_succeed(
     hdfs: Hdfs, mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

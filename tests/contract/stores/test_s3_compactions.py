@@ -74,7 +74,7 @@ def shown(s3: MotoS3) -> list[str]:
         (CompactionChoice.MAJOR, "base_0000003_v0000015"),
     ],
 )
-def test_who_stood_still_shows_nothing_beside_its_successor(
+def test_a_delayed_compaction_publishes_nothing_after_its_successor(
     s3: MotoS3, table: str, choice: CompactionChoice, result: str
 ) -> None:
     for name in INSERTS:
@@ -91,7 +91,7 @@ def test_who_stood_still_shows_nothing_beside_its_successor(
     assert shown(s3) == before
 
 
-def test_what_the_dead_show_at_the_last_moment_is_removed(
+def test_a_result_that_a_dead_compaction_publishes_late_is_removed(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     for name in INSERTS:
@@ -104,7 +104,7 @@ def test_what_the_dead_show_at_the_last_moment_is_removed(
     assert results == {"delta_0000001_0000003_v0000015"}
 
 
-def test_what_writers_are_at_is_left_to_them(s3: MotoS3, table: str) -> None:
+def test_uploads_of_running_writers_are_not_removed(s3: MotoS3, table: str) -> None:
     for name in INSERTS:
         write_bytes(*open_location(f"{table}/{name}/{BUCKET}"), b"rows")
     writer = Staging(location=table, token="16-a").attempt_path("base_0000004", BUCKET, "w")

@@ -50,7 +50,9 @@ def names(s3: MotoS3) -> list[str]:
     return sorted(key.partition("/feed/")[2] for key in s3.objects())
 
 
-def test_the_note_comes_last_and_what_a_dead_attempt_left_goes(s3: MotoS3, table: str) -> None:
+def test_the_note_of_a_feed_is_written_last_and_files_of_a_dead_attempt_are_removed(
+    s3: MotoS3, table: str
+) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
     assert feed.last() is None
     write(feed.new_directory(0, "dead"), "part-dead.parquet")
@@ -72,7 +74,7 @@ def test_the_note_comes_last_and_what_a_dead_attempt_left_goes(s3: MotoS3, table
     assert open_uploads(feed.location) == ()
 
 
-def test_a_range_without_files_is_one(s3: MotoS3, table: str) -> None:
+def test_a_range_without_files_is_published(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
     publish(feed, feed.new_directory(0, "a"), note(0, 3))
     assert names(s3) == ["changes_0000000/_changes.json"]
@@ -85,7 +87,7 @@ def test_a_range_without_files_is_one(s3: MotoS3, table: str) -> None:
     assert open_uploads(feed.location) == ()
 
 
-def test_a_file_that_comes_late_is_in_no_range(s3: MotoS3, table: str) -> None:
+def test_a_file_written_after_the_publish_belongs_to_no_range(s3: MotoS3, table: str) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))
     directory = feed.new_directory(0, "a")
     write(directory, "part-a.parquet")
@@ -104,7 +106,7 @@ def test_a_file_that_comes_late_is_in_no_range(s3: MotoS3, table: str) -> None:
     assert counted == ["changes_0000000/a/part-a.parquet"]
 
 
-def test_of_two_that_write_at_a_time_the_second_fails_and_does_no_harm(
+def test_the_second_of_two_concurrent_feed_writers_raises_and_changes_nothing(
     s3: MotoS3, table: str
 ) -> None:
     feed = ChangeFeed(table.replace("/t", "/feed"))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from tests.judges.engine import HiveJudge
     from tests.support.spark_lab import Lab
@@ -192,8 +193,10 @@ def evaluated(frame: DataFrame) -> list[Answer]:
         }
     else:
         texts = [
-            f"cast({name} AS string)" if kind.typeName() in _TIMES else name
-            for name, kind in ((field.name, field.dataType) for field in fields)
+            f"cast({field.name} AS {kind})"
+            if (kind := collectable(field.dataType))
+            else field.name
+            for field in fields
         ]
         found = {row[0]: list(row)[1:] for row in frame.selectExpr("q", *texts).collect()}
     return [
@@ -205,7 +208,20 @@ def evaluated(frame: DataFrame) -> list[Answer]:
     ]
 
 
-_TIMES: Final = ("date", "timestamp", "timestamp_ntz")
+_TIME: Final = re.compile(r"\b(date|timestamp|timestamp_ntz)\b(?!:)")
+
+
+def collectable(kind: DataType) -> str | None:
+    """Return the type with text for times, because Python has no year 0; None without times.
+
+    Example:
+        >>> from pyspark.sql.types import ArrayType, StructField, StructType, TimestampType
+        >>> collectable(ArrayType(StructType([StructField("date", TimestampType())])))
+        'array<struct<date:string>>'
+    """
+    name = kind.simpleString()
+    text = _TIME.sub("string", name)
+    return None if text == name else text
 
 
 def _tried(frame: DataFrame, jvm: Any, plan: Any) -> DataFrame:  # noqa: ANN401 - Java's
@@ -218,8 +234,8 @@ def _tried(frame: DataFrame, jvm: Any, plan: Any) -> DataFrame:  # noqa: ANN401 
     wanted = [columns.column(names.apply(0))]
     for number, field in enumerate(frame.schema.fields[1:]):
         value = columns.column(names.apply(number + 1))
-        if field.dataType.typeName() in _TIMES:
-            value = value.cast("string")
+        if (kind := collectable(field.dataType)) is not None:
+            value = value.cast(kind)
         one = functions.struct(_sequence(jvm, [value.alias("v")]))
         wanted.append(columns.column(catalyst.TryEval(columns.expression(one))).alias(field.name))
     below = jvm.org.apache.spark.sql.classic.Dataset.ofRows(

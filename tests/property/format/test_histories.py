@@ -20,14 +20,14 @@ from tests.property.format.histories import NEVER, History, histories, now
 @pytest.mark.promise("T13")
 @given(histories())
 @settings(max_examples=250, deadline=None)
-def test_a_current_snapshot_reads_each_row_once_whatever_was_compacted(history: History) -> None:
+def test_a_current_snapshot_reads_each_row_once_after_any_compactions(history: History) -> None:
     for time in (now(history), NEVER * 2):
         assert history.rows(time) == history.expected(time)
 
 
 @given(histories(), st.integers(1, 12))
 @settings(max_examples=250, deadline=None)
-def test_an_older_snapshot_reads_what_it_always_read_or_is_told(
+def test_an_older_snapshot_reads_the_same_rows_or_raises_not_enough_history(
     history: History, time: int
 ) -> None:
     time = min(time, now(history))

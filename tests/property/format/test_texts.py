@@ -65,7 +65,7 @@ def test_directory_names_round_trip(name: BaseName | DeltaName) -> None:
 
 
 @given(st.from_regex(r"(base|delta|delete_delta)(_v?[0-9]{1,20}){1,4}", fullmatch=True) | st.text())
-def test_a_name_that_reads_prints_one_that_reads_the_same(text: str) -> None:
+def test_a_parsed_directory_name_round_trips_through_its_text(text: str) -> None:
     name = parse_directory_name(text)
     if name is not None:
         assert parse_directory_name(str(name)) == name
@@ -140,7 +140,7 @@ def ranges(ids: list[int]) -> str:
 
 
 @given(st.integers(0, 60), exceptions)
-def test_transaction_lists_read_plain_ids_and_ranges_alike(
+def test_transaction_lists_are_parsed_alike_from_plain_ids_and_from_ranges(
     high: int, marks: dict[int, bool]
 ) -> None:
     opened = [i for i, aborted in marks.items() if not aborted]
@@ -179,7 +179,7 @@ hive_types: st.SearchStrategy[HiveType] = st.recursive(
 
 
 @given(hive_types)
-def test_types_round_trip_in_any_case(parsed: HiveType) -> None:
+def test_type_names_round_trip_in_upper_and_lower_case(parsed: HiveType) -> None:
     assert parse_type(str(parsed)) == parsed
     assert str(parse_type(str(parsed).upper())).lower() == str(parsed)
 

@@ -252,7 +252,7 @@ def read_or_refused(
 @pytest.mark.promise("V6")
 @given(lives())
 @settings(max_examples=300, deadline=None)
-def test_a_saved_copy_equals_the_read_as_of_then_or_is_refused(life: Life) -> None:
+def test_a_read_of_a_past_state_equals_its_saved_copy_or_is_refused(life: Life) -> None:
     now = life.now()
     for _, committed in copies(life):
         left_out = {WriteId(w) for w, fate in life.done if fate == "committed"} - committed
@@ -268,7 +268,7 @@ def test_a_saved_copy_equals_the_read_as_of_then_or_is_refused(life: Life) -> No
 @pytest.mark.promise("V6")
 @given(lives())
 @settings(max_examples=200, deadline=None)
-def test_a_version_by_number_is_what_was_committed_up_to_it(life: Life) -> None:
+def test_a_version_contains_exactly_the_writes_committed_up_to_its_number(life: Life) -> None:
     now, committed = life.now(), {w for w, fate in life.done if fate == "committed"}
     oldest = oldest_readable(life.state(), life.promise(), life.kind)
     first_open = min((*life.is_open, life.newest + 1))
@@ -294,7 +294,9 @@ def test_the_oldest_readable_version_is_readable(life: Life) -> None:
 
 @given(lives(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_a_time_is_exact_or_says_which_writes_are_in_doubt(life: Life, data: st.DataObject) -> None:
+def test_a_read_by_time_is_exact_or_raises_an_error_about_doubtful_writes(
+    life: Life, data: st.DataObject
+) -> None:
     """Commits happen at 10, 20, 30 ...; some are known to the second, others were only seen."""
     ends = {w: 10.0 * at for at, (w, _) in enumerate(life.done, 1)}
     committed = [w for w, fate in life.done if fate == "committed"]
@@ -333,7 +335,7 @@ def test_a_time_is_exact_or_says_which_writes_are_in_doubt(life: Life, data: st.
 
 @given(lives())
 @settings(max_examples=80, deadline=None)
-def test_whoever_knows_all_commits_of_his_own_knows_every_state(life: Life) -> None:
+def test_every_past_state_is_known_if_all_commit_times_are_known(life: Life) -> None:
     ends = {w: 10.0 * at for at, (w, _) in enumerate(life.done, 1)}
     committed = {w for w, fate in life.done if fate == "committed"}
     known = Knowledge(
@@ -348,7 +350,7 @@ def test_whoever_knows_all_commits_of_his_own_knows_every_state(life: Life) -> N
 
 @given(lives())
 @settings(max_examples=60, deadline=None)
-def test_what_a_version_sees_grows_with_its_number(life: Life) -> None:
+def test_a_later_version_sees_all_writes_of_an_earlier_version(life: Life) -> None:
     now = life.now()
     settled = min((*life.is_open, life.newest + 1))
     lists = [as_of_number(now, WriteId(n)) for n in range(1, settled)]

@@ -68,7 +68,7 @@ def test_exactly_the_committed_ids_are_visible(model: list[Fate]) -> None:
 
 
 @given(fates)
-def test_ranges_answer_for_each_of_their_ids(model: list[Fate]) -> None:
+def test_the_visibility_of_a_range_agrees_with_each_of_its_ids(model: list[Fate]) -> None:
     write_ids = list_of(model)
     for low, high in each_range():
         inside = [WriteId(i) for i in range(low, high + 1)]
@@ -81,14 +81,14 @@ def test_ranges_answer_for_each_of_their_ids(model: list[Fate]) -> None:
 
 
 @given(fates)
-def test_a_compactors_base_needs_everything_below_resolved(model: list[Fate]) -> None:
+def test_a_base_is_valid_only_if_no_write_id_up_to_its_own_is_open(model: list[Fate]) -> None:
     write_ids = list_of(model)
     valid = [i for i in range(1, HORIZON) if write_ids.is_valid_base(WriteId(i))]
     assert valid == [i for i in range(1, len(model) + 1) if Fate.OPEN not in model[:i]]
 
 
 @given(fates)
-def test_a_compactor_touches_the_resolved_prefix_only(model: list[Fate]) -> None:
+def test_a_compaction_sees_only_write_ids_below_the_lowest_open_one(model: list[Fate]) -> None:
     cut = CompactorWriteIdList.of(list_of(model))
     prefix = model[: model.index(Fate.OPEN)] if Fate.OPEN in model else model
     assert cut.high_watermark == len(prefix)
@@ -104,7 +104,7 @@ def test_a_compactor_touches_the_resolved_prefix_only(model: list[Fate]) -> None
 
 
 @given(fates, st.integers(1, HORIZON))
-def test_our_own_write_is_all_that_with_own_reveals(model: list[Fate], own: int) -> None:
+def test_with_own_makes_only_our_own_write_id_visible(model: list[Fate], own: int) -> None:
     before = list_of(model)
     after = before.with_own(WriteId(own))
     for i in range(1, HORIZON + 1):

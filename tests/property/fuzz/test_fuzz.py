@@ -26,14 +26,14 @@ TIMEOUT_S = 300
 PARTS = 4
 
 
-def test_a_run_is_a_hundred_thousand_mutations() -> None:
+def test_one_run_makes_a_hundred_thousand_mutations() -> None:
     assert sum(count for _, count in TARGETS.values()) == 100_000
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.long_cases(*(f"{part}-*" for part in range(1, PARTS)))
-def test_damage_is_refused_or_harmless(name: str, part: int, tmp_path: Path) -> None:
+def test_damaged_input_is_refused_or_harmless(name: str, part: int, tmp_path: Path) -> None:
     progress = tmp_path / "number"
     count = TARGETS[name][1] * FACTOR // PARTS
     print(f"seed {SEED}")  # noqa: T201 - shown where it fails

@@ -143,7 +143,7 @@ def is_overwritten(history: History, write_ids: ValidWriteIdList) -> bool:
 @pytest.mark.promise("K1")
 @given(st.data())
 @settings(max_examples=400, deadline=None)
-def test_a_reader_reads_its_rows_however_often_cleaners_came_by(data: st.DataObject) -> None:
+def test_a_reader_reads_its_rows_after_any_number_of_cleanings(data: st.DataObject) -> None:
     warehouse = Warehouse()
     for _ in range(data.draw(st.integers(3, 16))):
         step(data, warehouse)
@@ -175,7 +175,7 @@ def cleaned(history: History, time: int) -> None:
 @pytest.mark.promise("C3")
 @given(histories(), st.integers(1, 12))
 @settings(max_examples=400, deadline=None)
-def test_every_older_snapshot_reads_the_same_after_cleaning_or_is_told(
+def test_every_older_snapshot_reads_the_same_rows_after_cleaning_or_is_refused(
     history: History, time: int
 ) -> None:
     cleaned(history, now(history))

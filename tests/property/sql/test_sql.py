@@ -82,13 +82,15 @@ def check(error: SqlTextError, text: str) -> None:
 @example("DELETE FROM db.t WHERE " + "(" * 5000 + "1" + ")" * 5000)
 @example("INSERT INTO db.t VALUES (" + "9" * 5000 + ")")
 @example("UPDATE db.t SET a = 1 WHERE " + " AND ".join(["b = 1"] * 2000))
-def test_any_text_is_a_job_or_the_typed_error(text: str) -> None:
+def test_any_text_is_parsed_into_jobs_or_raises_the_typed_error(text: str) -> None:
     read(text)
 
 
 @settings(max_examples=400)
 @given(st.lists(st.sampled_from(WORDS), max_size=25), st.sampled_from(STATEMENTS))
-def test_any_words_are_a_job_or_the_typed_error(words: list[str], statement: str) -> None:
+def test_any_words_are_parsed_into_jobs_or_raise_the_typed_error(
+    words: list[str], statement: str
+) -> None:
     read(" ".join(words))
     read("DELETE FROM db.t WHERE " + " ".join(words))
     read(statement + " " + " ".join(words))
@@ -101,7 +103,7 @@ def test_any_words_are_a_job_or_the_typed_error(words: list[str], statement: str
     st.integers(0, 3),
     st.sampled_from(WORDS),
 )
-def test_a_damaged_statement_is_a_job_or_the_typed_error(
+def test_a_damaged_statement_is_parsed_into_jobs_or_raises_the_typed_error(
     statement: str, at: int, gone: int, word: str
 ) -> None:
     parts = statement.split(" ")
@@ -169,13 +171,13 @@ def set_text(given: dict[str, str]) -> str:
 
 
 @given(assignments("t"), st.none() | conditions("t"))
-def test_an_update_can_be_said_as_text(given: dict[str, str], where: str | None) -> None:
+def test_an_update_can_be_written_as_sql_text(given: dict[str, str], where: str | None) -> None:
     text = f"UPDATE db.x AS t SET {set_text(given)}" + (f" WHERE {where}" if where else "")
     assert read(text) == [UpdateSpec(target="db.x", set=given, where=where)]
 
 
 @given(conditions("t"), st.sampled_from(["-- ' x\n", '/* " ; */', " ", "\n\t"]))
-def test_a_delete_can_be_said_as_text_and_several_of_them(where: str, gap: str) -> None:
+def test_one_or_several_deletes_can_be_written_as_sql_text(where: str, gap: str) -> None:
     text = f"{gap}DELETE{gap}FROM db.x t{gap}WHERE {where}{gap}"
     expected = DeleteSpec(target="db.x", where=where)
     assert read(text) == [expected]
@@ -189,7 +191,7 @@ def test_a_delete_can_be_said_as_text_and_several_of_them(where: str, gap: str) 
         max_size=4,
     )
 )
-def test_rows_can_be_said_as_text(rows: list[list[str | int | None]]) -> None:
+def test_inserted_rows_can_be_written_as_sql_text(rows: list[list[str | int | None]]) -> None:
     def cell(value: str | int | None) -> str:
         return literal(value) if isinstance(value, str) else "NULL" if value is None else str(value)
 
@@ -212,7 +214,7 @@ def test_rows_can_be_said_as_text(rows: list[list[str | int | None]]) -> None:
     assignments("s"),
     conditions("t"),
 )
-def test_a_merge_can_be_said_as_text_under_any_names(
+def test_a_merge_with_any_column_names_can_be_written_as_sql_text(
     condition: str,
     matched: list[tuple[str, dict[str, str] | None]],
     new: dict[str, str],

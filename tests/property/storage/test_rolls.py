@@ -143,7 +143,7 @@ def disturbed(patch: pytest.MonkeyPatch, world: World) -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=12, deadline=None)
-def test_nothing_is_lost_whoever_dies_or_meets_another_while_it_tidies(seed: int) -> None:
+def test_killed_or_concurrent_tidying_loses_no_ledger_entry_and_no_commit_note(seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         world = World(Path(folder), random.Random(seed))
         disturbed(patch, world)
@@ -157,7 +157,9 @@ def test_nothing_is_lost_whoever_dies_or_meets_another_while_it_tidies(seed: int
         event(f"deaths: {min(world.deaths, 5)}, meetings: {min(world.meetings, 5)}")
 
 
-def test_a_table_of_a_thousand_writes_has_a_few_dozen_files(tmp_path: Path) -> None:
+def test_a_thousand_writes_leave_fewer_than_a_hundred_ledger_files_and_notes(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path, random.Random(1))
     most = 0
     for number in range(1, 1001):

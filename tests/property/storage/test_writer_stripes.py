@@ -46,7 +46,7 @@ def rows(count: int, *, is_early: bool) -> pa.RecordBatch:
     stripe_size_bytes=st.sampled_from([1, 20_000, 1 << 20]),
     compression=st.sampled_from(["none", "zlib"]),
 )
-def test_rows_and_keys_do_not_depend_on_how_batches_are_cut(
+def test_rows_and_stripe_keys_do_not_depend_on_the_batch_sizes(
     batches: list[tuple[int, bool, int]], stripe_size_bytes: int, compression: str
 ) -> None:
     options = WriterOptions(compression=compression, stripe_size_bytes=stripe_size_bytes)

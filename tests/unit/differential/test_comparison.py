@@ -16,7 +16,7 @@ from tests.proofs.differential import known, report, rows, statements
 from tests.proofs.differential.cases import Case, Outcome, Pair, Seen, blamed
 from tests.proofs.differential.catalogue import AGGREGATES, EXPRESSIONS, NOT_ASKED, windows
 from tests.proofs.differential.course import made
-from tests.proofs.differential.engines import GROUPS, ROWS, Refusal, Values, refusal
+from tests.proofs.differential.engines import GROUPS, ROWS, Refusal, Values, collectable, refusal
 from tests.proofs.differential.expressions import Dice, Node, lines
 from tests.proofs.differential.twins import difference
 from tests.proofs.differential.values import BROKEN, Single, of_hive, of_spark, same, trimmed
@@ -228,3 +228,20 @@ def test_each_function_that_sql_text_lets_through_is_asked_or_said_not_to_be() -
     let_through = {name.lower() for name in COMPARED}
     assert let_through - calls - words == {*NOT_ASKED} - calls - words
     assert {*NOT_ASKED} <= let_through
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (T.TimestampType(), "string"),
+        (T.ArrayType(T.TimestampType()), "array<string>"),
+        (T.MapType(T.StringType(), T.DateType()), "map<string,string>"),
+        (T.StructType([T.StructField("date", T.DateType())]), "struct<date:string>"),
+        (T.ArrayType(T.StringType()), None),
+    ],
+)
+def test_times_are_collected_as_text_also_inside_other_types(
+    kind: T.DataType, text: str | None
+) -> None:
+    """Python's datetime has no year 0, which Hive and Spark have."""
+    assert collectable(kind) == text

@@ -34,21 +34,21 @@ YOUNGER_FIELDS: Final = {
     ("CompactionRequest", "poolName"): "test_a_worker_claims_from_its_own_pool_only",
     ("FindNextCompactRequest", "poolName"): "test_a_worker_claims_from_its_own_pool_only",
     ("CompactionInfoStruct", "poolname"): "test_a_worker_claims_from_its_own_pool_only",
-    ("ShowCompactRequest", "dbName"): "test_the_server_filters_what_it_shows",
-    ("ShowCompactRequest", "tbName"): "test_the_server_filters_what_it_shows",
-    ("ShowCompactRequest", "partName"): "test_the_server_filters_what_it_shows",
+    ("ShowCompactRequest", "dbName"): "test_the_metastore_filters_the_queue",
+    ("ShowCompactRequest", "tbName"): "test_the_metastore_filters_the_queue",
+    ("ShowCompactRequest", "partName"): "test_the_metastore_filters_the_queue",
     ("ShowCompactResponseElement", "poolName"): "test_a_worker_claims_from_its_own_pool_only",
-    ("ShowCompactResponseElement", "txnId"): "test_a_compaction_goes_from_claim_to_cleaned",
-    ("ShowCompactResponseElement", "nextTxnId"): "test_a_compaction_goes_from_claim_to_cleaned",
-    ("ShowCompactResponseElement", "commitTime"): "test_a_compaction_goes_from_claim_to_cleaned",
+    ("ShowCompactResponseElement", "txnId"): "test_a_compaction_passes_through_all_states",
+    ("ShowCompactResponseElement", "nextTxnId"): "test_a_compaction_passes_through_all_states",
+    ("ShowCompactResponseElement", "commitTime"): "test_a_compaction_passes_through_all_states",
     (
         "ShowCompactResponseElement",
         "hightestWriteId",
-    ): "test_a_compaction_goes_from_claim_to_cleaned",
+    ): "test_a_compaction_passes_through_all_states",
 }
 YOUNGER_METHODS: Final = {
     "add_write_ids_to_min_history": (
-        "test_the_servers_cleaner_waits_for_our_readers_and_cleans_up_after_us"
+        "test_hives_cleaner_waits_for_our_readers_and_cleans_after_our_compactions"
     ),
 }
 YOUNGER_MEMBERS: Final = {

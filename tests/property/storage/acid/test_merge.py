@@ -56,12 +56,14 @@ def check_merged(merged: list[Row], inputs: list[tuple[list[Row], list[int]]]) -
 
 
 @given(st.lists(st.tuples(ROWS, CUTS), max_size=5))
-def test_a_merge_holds_every_row_in_order(inputs: list[tuple[list[Row], list[int]]]) -> None:
+def test_merged_streams_contain_every_row_in_order(
+    inputs: list[tuple[list[Row], list[int]]],
+) -> None:
     check_merged(rows_of(merge_sorted([stream(rows, cuts) for rows, cuts in inputs])), inputs)
 
 
 @given(st.lists(st.tuples(ROWS, CUTS), max_size=5))
-def test_lower_bounds_change_when_streams_are_opened_and_nothing_else(
+def test_lower_bounds_of_streams_do_not_change_the_merged_rows(
     inputs: list[tuple[list[Row], list[int]]],
 ) -> None:
     bounds = [min((r[:3] for r in rows), default=(9, 0, 0)) for rows, _ in inputs]
@@ -69,7 +71,7 @@ def test_lower_bounds_change_when_streams_are_opened_and_nothing_else(
 
 
 @given(st.lists(st.tuples(ROWS, CUTS), max_size=9), st.integers(1, 6), st.integers(2, 4))
-def test_how_many_streams_and_rows_are_in_hand_changes_no_row(
+def test_the_numbers_of_open_streams_and_buffered_rows_do_not_change_the_merged_rows(
     inputs: list[tuple[list[Row], list[int]]], short: int, at_once: int
 ) -> None:
     bounds = [min((r[:3] for r in rows), default=(0, 0, 0)) for rows, _ in inputs]
@@ -82,7 +84,7 @@ def test_how_many_streams_and_rows_are_in_hand_changes_no_row(
 
 
 @given(ROWS, CUTS, ROWS, CUTS)
-def test_subtracting_is_set_difference_by_identity(
+def test_subtracting_deletes_is_a_set_difference_by_row_id(
     inserts: list[Row], cuts: list[int], deletes: list[Row], other_cuts: list[int]
 ) -> None:
     kept = rows_of(subtract_deletes(stream(inserts, cuts), stream(deletes, other_cuts)))
@@ -91,7 +93,7 @@ def test_subtracting_is_set_difference_by_identity(
 
 
 @given(ROWS, CUTS)
-def test_unique_deletes_are_the_oldest_of_each_identity(
+def test_unique_deletes_are_the_oldest_delete_events_of_each_row_id(
     deletes: list[Row], cuts: list[int]
 ) -> None:
     oldest: dict[tuple[int, ...], int] = {}
@@ -103,7 +105,7 @@ def test_unique_deletes_are_the_oldest_of_each_identity(
 
 
 @given(ROWS, CUTS, st.integers(0, 6), st.sets(st.integers(0, 6)), st.sets(st.integers(0, 6)))
-def test_visibility_of_columns_is_visibility_of_each_row(
+def test_visible_events_are_exactly_the_rows_with_a_visible_write_id(
     rows: list[Row], cuts: list[int], high: int, opened: set[int], aborted: set[int]
 ) -> None:
     write_ids = ValidWriteIdList.parse(

@@ -108,7 +108,7 @@ def model(history: list[Write], write_ids: ValidWriteIdList) -> list[tuple[Ident
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), histories(), st.integers(1, 4))
-def test_a_scan_is_the_visible_inserts_less_the_visible_deletes(
+def test_a_scan_returns_the_visible_inserts_without_the_visible_deletes(
     data: st.DataObject, history: list[Write], batch_rows: int
 ) -> None:
     high = data.draw(st.integers(0, len(history)), label="high")

@@ -125,7 +125,7 @@ class World:
     major=st.booleans(),
     copied=st.sampled_from([0, whole_stripes.LEAST_BYTES]),
 )
-def test_no_compaction_changes_a_row_or_an_identity(
+def test_no_compaction_changes_a_row_or_a_row_id(
     first: list[tuple[int, list[int], bool]],
     then: list[tuple[int, list[int], bool]],
     minor: bool,
