@@ -1,7 +1,8 @@
-"""The tables of a database; an unreadable table does not hide the other tables."""
+"""The tables of a metastore or a database; an unreadable table does not hide the other tables."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
@@ -9,10 +10,10 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -39,3 +40,35 @@ def listed_tables(
             continue
         except (InvalidNameError, MetastoreCallError) as error:
             yield full_name, error
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name of `transactional_tables` may match several tables."""
+    return any(sign in name for sign in "*?[")
+
+
+def transactional_tables(
+    client: MetastorePort, patterns: Sequence[str]
+) -> Iterator[tuple[str, TableInfo | InvalidNameError | MetastoreCallError]]:
+    """Yield the transactional tables of all databases whose names match one of the patterns.
+
+    The results are those of `listed_tables`. So an unreadable table is included, even if it may not
+    be transactional.
+
+    Args:
+        client: the metastore.
+        patterns: names such as `sales.orders`, with the wildcards `*`, `?` and `[...]`. Upper and
+            lower case are equal.
+
+    Raises:
+        MetastoreError: the metastore does not answer, or does not list the databases or tables.
+    """
+    wanted = [pattern.lower() for pattern in patterns]
+
+    def is_wanted(name: str) -> bool:
+        return any(fnmatchcase(name.lower(), pattern) for pattern in wanted)
+
+    for db in client.list_databases():
+        for name, table in listed_tables(client, db, is_wanted=is_wanted):
+            if isinstance(table, Exception) or table.kind is not TransactionalKind.NONE:
+                yield name, table

@@ -16,6 +16,7 @@ from airflow_hiveacid.lazy_names import lazy_names
 if TYPE_CHECKING:
     from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
     from airflow_hiveacid.operators.collect import HiveAcidCollectOperator
+    from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
     from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
     from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
     from airflow_hiveacid.operators.hive_acid import (
@@ -40,6 +41,7 @@ else:  # mypy must not see `__getattr__`: it would accept names that are not exp
         {
             "airflow_hiveacid.operators.change_feed": ("HiveAcidChangeFeedOperator",),
             "airflow_hiveacid.operators.collect": ("HiveAcidCollectOperator",),
+            "airflow_hiveacid.operators.compact_tables": ("HiveAcidCompactTablesOperator",),
             "airflow_hiveacid.operators.convert": ("HiveAcidConvertOperator",),
             "airflow_hiveacid.operators.create_table": ("HiveAcidCreateTableOperator",),
             "airflow_hiveacid.operators.hive_acid": (
@@ -66,6 +68,7 @@ __all__ = [
     "HiveAcidCleanOperator",
     "HiveAcidCollectOperator",
     "HiveAcidCompactOperator",
+    "HiveAcidCompactTablesOperator",
     "HiveAcidConvertOperator",
     "HiveAcidCreateTableOperator",
     "HiveAcidDeleteOperator",

@@ -162,6 +162,23 @@ def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
     return tuple(text(entry, argument).strip() for entry in entries)
 
 
+def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
+    """Return names and patterns of tables, such as `sales.orders` and `sales.*`.
+
+    Raises:
+        ConfigurationError: the list is empty, or an entry is neither `db.table` nor `*`.
+    """
+    found = names(value, argument)
+    for one in found:
+        if one != "*" and one.count(".") != 1:
+            raise ConfigurationError(
+                f"{argument} must have entries such as sales.orders, sales.* or *, found {one!r}"
+            )
+    if not found:
+        raise ConfigurationError(f"{argument} must have at least one entry")
+    return found
+
+
 def optional_names(value: Sequence[str] | str | None, argument: str) -> tuple[str, ...] | None:
     """Return a list of names, or None.
 
@@ -293,7 +310,7 @@ def delta_ratio(value: float | str, argument: str) -> float:
     """Return a threshold for the bytes of deltas as a share of the base's bytes.
 
     Raises:
-        ConfigurationError: the value is not a number above 0.
+        ConfigurationError: the value is not a number above 0 and at most 1.
     """
     found = number(value, argument)
     CompactionPolicy(delta_count=None, delta_ratio=found)
@@ -334,6 +351,20 @@ def lock_type(value: str, argument: str) -> str:
         ConfigurationError: there is no such type of lock.
     """
     return choice(LockType, value, argument).value
+
+
+def optional_bytes(value: int | str | None, argument: str) -> int | None:
+    """Return a number of bytes above 0, or None.
+
+    Raises:
+        ConfigurationError: the value is neither None nor a whole number above 0.
+    """
+    if value is None:
+        return None
+    found = whole_number(value, argument)
+    if found < 1:
+        raise ConfigurationError(f"{argument} must be 1 or more, found {found}")
+    return found
 
 
 def optional_number(value: float | str | None, argument: str) -> float | None:

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import AcidDirectory
 
 
+OPEN_BYTES: Final = 4 << 20
+"""The bytes that a reader could read in the time in which it opens a file.
+
+The value is the default of Spark's `spark.sql.files.openCostInBytes`.
+"""
+
+
 class Appearance(enum.Enum):
     """The way in which a compaction's result becomes visible, and to which readers."""
 
@@ -78,6 +85,21 @@ class CompactionPlan:
         """All directories that the result replaces."""
         base = (self.state.base,) if self.is_major and self.state.base else ()
         return (*base, *self.state.deltas, *self.state.delete_deltas)
+
+    @property
+    def score(self) -> float:
+        """The bytes that each later read saves, for each byte that the compaction reads.
+
+        A read saves opening the directories that the result replaces (`OPEN_BYTES` each). After a
+        major compaction, it also saves the delete deltas and the rows that they delete. These rows
+        are counted with the size of their delete events, which is a lower limit.
+        """
+        results = 1 if self.is_major else self.has_deletes + self.has_inserts
+        replaced = len(self.inputs) + (1 if self.is_major and self.state.originals else 0)
+        saved = max(0, replaced - results) * OPEN_BYTES
+        if self.is_major:
+            saved += 2 * sum(delta.size_bytes for delta in self.state.delete_deltas)
+        return saved / max(1, self.bytes_in)
 
     @property
     def read(self) -> AcidState:

@@ -23,6 +23,7 @@ from airflow_hiveacid.plan.thresholds import (
     Exceeded,
     TableHealth,
     Threshold,
+    check_delta_ratio,
     exceeded,
 )
 
@@ -60,6 +61,8 @@ class HealthLimits:
             # This form of the comparison also rejects NaN.
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigurationError(f"{field.name} must be above 0, found {value}")
+        if self.delta_ratio is not None:
+            check_delta_ratio(self.delta_ratio)
         if all(self.of(threshold) is None for threshold in Threshold):
             names = ", ".join(threshold.value for threshold in Threshold)
             raise ConfigurationError(f"no limit is given; give at least one of {names}")

@@ -57,7 +57,7 @@ class CompactionPolicy:
     directories as a fraction of the base's size.
 
     Raises:
-        ConfigurationError: a threshold is not positive, or both are disabled.
+        ConfigurationError: a threshold is not positive, the ratio is above 1, or both are disabled.
     """
 
     delta_count: int | None = DELTA_COUNT
@@ -66,11 +66,26 @@ class CompactionPolicy:
     def __post_init__(self) -> None:
         if self.delta_count is not None and self.delta_count < 1:
             raise ConfigurationError(f"delta_count must be 1 or more, found {self.delta_count}")
-        # This form of the comparison also rejects NaN.
-        if self.delta_ratio is not None and not 0 < self.delta_ratio < float("inf"):
-            raise ConfigurationError(f"delta_ratio must be above 0, found {self.delta_ratio}")
+        if self.delta_ratio is not None:
+            check_delta_ratio(self.delta_ratio)
         if self.delta_count is None and self.delta_ratio is None:
             raise ConfigurationError("a compaction policy needs delta_count, delta_ratio or both")
+
+
+def check_delta_ratio(value: float) -> None:
+    """Check a threshold for the bytes of deltas, as a fraction of the base's bytes.
+
+    Raises:
+        ConfigurationError: the value is not above 0, or is above 1. Such a value is a percentage by
+            mistake, and the table would hardly ever be compacted.
+    """
+    if not value > 0:  # this form of the comparison also rejects NaN
+        raise ConfigurationError(f"delta_ratio must be above 0, found {value}")
+    if value > 1:
+        raise ConfigurationError(
+            f"delta_ratio must be at most 1, found {value:g}. It is a fraction of the base's size:"
+            f" {value:g} means {100 * value:,g} %. For {value:g} %, use {value / 100:g}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,6 +142,7 @@ _SPARK_TASKS: Final = (
         ["demo.b"],
     ),
     (operators.HiveAcidCompactOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (operators.HiveAcidCompactTablesOperator(task_id="task", tables="demo.*"), [], []),
     (operators.HiveAcidCleanOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
     (
         operators.HiveAcidConvertOperator(task_id="task", table="demo.orders", to="flat"),

@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
+    CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
     RestoreSpec,
@@ -34,6 +35,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
+from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
 from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
@@ -181,6 +183,26 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             plan_only=True,
         ),
     ),
+    (
+        HiveAcidCompactTablesOperator,
+        {
+            "tables": ["sales.*", "{{ 'db' }}.t"],
+            "choice": "Minor",
+            "delta_count": "{{ 2 + 3 }}",
+            "delta_ratio": "{{ 0.25 }}",
+            "max_bytes": "{{ 10 ** 9 }}",
+            "plan_only": "{{ 2 > 1 }}",
+        },
+        CompactTablesSpec(
+            tables=("sales.*", "db.t"),
+            choice=CompactionChoice.MINOR,
+            delta_count=5,
+            delta_ratio=0.25,
+            max_bytes=10**9,
+            plan_only=True,
+        ),
+    ),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactTablesSpec(tables=("a.*", "*"))),
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "partition": "{{ '' }}"},
@@ -499,6 +521,10 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCompactOperator, {"table": "db.t", "choice": "huge"}, "choice must be one of auto"),
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": 0}, "delta_count must be 1 or more"),
     (HiveAcidCompactOperator, {"table": "db.t", "delta_ratio": 0}, "delta_ratio must be above 0"),
+    (HiveAcidCompactOperator, {"table": "db.t", "delta_ratio": 10}, "For 10 %, use 0.1"),
+    (HiveAcidCompactTablesOperator, {"tables": []}, "tables must have at least one entry"),
+    (HiveAcidCompactTablesOperator, {"tables": "sales"}, "such as sales.orders, sales"),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*", "max_bytes": 0}, "max_bytes must be 1 or"),
     (HiveAcidCompactOperator, {"table": "db.t", "plan_only": "no"}, "plan_only must be true or"),
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
     (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),

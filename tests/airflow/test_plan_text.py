@@ -8,6 +8,7 @@ import pytest
 
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.operators.reporting.plan_text import (
     answer_lines,
@@ -16,6 +17,7 @@ from airflow_hiveacid.operators.reporting.plan_text import (
     conversion_lines,
     restore_lines,
     result_lines,
+    table_lines,
 )
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from airflow_hiveacid.operators.statements.metastore_run import what_came_of
@@ -70,6 +72,29 @@ def test_a_compaction_plan_is_shown_as_a_table_of_partitions() -> None:
         "month=1    minor       2            60.0 KiB       10 delta directories (threshold 10)",
         "month=12   none                                    below the thresholds",
     )
+
+
+def test_a_run_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
+    due = {"table": "s.a", "partition": "", "kind": "minor", "why": "10 deltas", "inputs": ["d"]}
+    details = {
+        "compactions": [
+            {**due, "bytes_in": 1024, "bytes_out": 512, "done": True},
+            {**due, "table": "s.b", "partition": "day=1", "bytes_in": 3072, "done": False},
+        ],
+        "tables": 3,
+        "partitions": 1200,
+        "skipped": [{"table": "s.c", "why": "it is sorted"}],
+    }
+    assert table_lines(details) == (
+        "table  partition  compaction  directories  in       out    why",
+        "s.b    day=1      minor       1            3.0 KiB         10 deltas",
+        "s.a    (table)    minor       1            1.0 KiB  512 B  10 deltas",
+        "3 tables with 1,200 partitions: 1 compacted, 1 due but not compacted, 1,198 not due",
+        "skipped table  why",
+        "s.c            it is sorted",
+    )
+    operator = HiveAcidCompactTablesOperator(task_id="compact", tables="s.*")
+    assert operator.describe(_result("compact_tables", details)) == table_lines(details)
 
 
 def test_a_cleaning_plan_is_shown_as_a_table_of_paths() -> None:

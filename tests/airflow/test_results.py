@@ -108,6 +108,13 @@ def _compaction(names: list[str]) -> JobResult:
     return _result("compact", {"compactions": entries, "conflict_policy": "hive"}, names)
 
 
+def _compaction_of_tables(names: list[str]) -> JobResult:
+    directories = [f"delta_{n:07}_{n:07}" for n in range(2000)]
+    entries = [{"table": "db.t", "partition": n, "inputs": directories} for n in names]
+    skipped = [{"table": n, "why": "it is sorted"} for n in names]
+    return _result("compact_tables", {"compactions": entries, "skipped": skipped}, [])
+
+
 def _cleaning(names: list[str]) -> JobResult:
     entries = [{"partition": n, "removed": [], "kept": []} for n in names]
     entries[0]["removed"] = [{"path": name, "why": "replaced"} for name in names]
@@ -154,6 +161,8 @@ KINDS: Final = [
     (_row_change, ("details", "directories")),
     (_transaction, ("details", "directories")),
     (_compaction, ("details", "compactions")),
+    (_compaction_of_tables, ("details", "compactions")),
+    (_compaction_of_tables, ("details", "skipped")),
     (_cleaning, ("details", "cleanings")),
     (_restore, ("details", "restore")),
     (_conversion, ("details", "conversion", "steps")),

@@ -60,6 +60,7 @@ from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.versions.drops import noted_drop
 from spark_apps.clean import clean
 from spark_apps.compact import compact
+from spark_apps.compact_tables import compact_tables
 from spark_apps.convert import convert
 from spark_apps.create_as import create_as
 from spark_apps.delete import delete
@@ -95,6 +96,7 @@ JOB_FUNCTIONS = {
     "transaction": transaction,
     "restore": restore,
     "compact": compact,
+    "compact_tables": compact_tables,
     "clean": clean,
     "convert": convert,
     "change_feed": feed_changes,

@@ -38,7 +38,13 @@ from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, ConvertSpec, RestoreSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactSpec,
+    CompactTablesSpec,
+    ConvertSpec,
+    RestoreSpec,
+)
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     DeleteSpec,
@@ -90,6 +96,7 @@ Job = (
     | CreateAsSpec
     | RestoreSpec
     | CompactSpec
+    | CompactTablesSpec
     | CleanSpec
     | ConvertSpec
     | ChangeFeedSpec
@@ -108,6 +115,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "create_as": CreateAsSpec,
     "restore": RestoreSpec,
     "compact": CompactSpec,
+    "compact_tables": CompactTablesSpec,
     "clean": CleanSpec,
     "convert": ConvertSpec,
     "change_feed": ChangeFeedSpec,
@@ -197,10 +205,15 @@ class JobSpec:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The tables that the job writes; for a change feed, the table that it reads."""
+        """The tables that the job writes; for a change feed, the table that it reads.
+
+        Empty if only the job itself finds its tables.
+        """
         match self.job:
             case TransactionSpec() | ProgramSpec():
                 return self.job.targets
+            case CompactTablesSpec():
+                return ()
             case CreateAsSpec():
                 return (self.job.hidden(self.job_key, self.attempt),)
             case _:

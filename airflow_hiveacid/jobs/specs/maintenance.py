@@ -37,6 +37,40 @@ class CompactSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTablesSpec:
+    """Compact all transactional tables with matching names, in one job.
+
+    `tables` are names or patterns, such as `sales.orders` or `sales.*`. Each partition is compacted
+    as with `CompactSpec`, in its own transaction. If one partition fails, the others are compacted
+    nevertheless, and then the job fails. `max_bytes` limits the input of all compactions of the
+    job. The partitions with the highest score (`plan.compaction.score`) come first; the others
+    remain for a later job.
+    """
+
+    tables: tuple[str, ...]
+    choice: CompactionChoice = CompactionChoice.AUTO
+    delta_count: int = DELTA_COUNT
+    delta_ratio: float = DELTA_RATIO
+    max_bytes: int | None = None
+    plan_only: bool = False
+
+    @property
+    def target(self) -> str:
+        """The names and patterns, as text for messages."""
+        return ", ".join(self.tables)
+
+    def of_table(self, table: str) -> CompactSpec:
+        """Return the spec that compacts one of the tables."""
+        return CompactSpec(
+            target=table,
+            choice=self.choice,
+            delta_count=self.delta_count,
+            delta_ratio=self.delta_ratio,
+            plan_only=self.plan_only,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CleanSpec:
     """Remove obsolete directories, aborted directories, and staging directories of crashed writers.
 

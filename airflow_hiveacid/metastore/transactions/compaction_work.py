@@ -472,7 +472,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
 
 
 def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
-    """Return the entries that `end_dead_entries` would end, but change nothing in the queue."""
+    """Return the requests that `end_dead_entries` would return, but change nothing."""
     if client.generation is MetastoreGeneration.V3:
         return ()
     return tuple(e for e in client.show_compactions(ref) if e.is_at_work and e.waits_for_anybody)

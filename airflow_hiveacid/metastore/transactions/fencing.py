@@ -271,6 +271,12 @@ def abort_job(
     during the search. The job requests new locks before it ends the old transaction (`handover`),
     so the next iteration finds the job. A failed abort does not prevent the other aborts.
 
+    Args:
+        client: the metastore.
+        job_key: the key of the job.
+        attempt: the killed attempt.
+        refs: the tables on which the job may have locks; if empty, the job may have locks anywhere.
+
     Raises:
         MetastoreError: the first error when aborting or when listing the locks.
     """
@@ -278,7 +284,7 @@ def abort_job(
     refs = sorted({*tables, *map(presence_of_compactions, tables)})
     failures: list[MetastoreError] = []
     while True:
-        locks = [lock for ref in refs for lock in client.show_locks(ref)]
+        locks = [lock for ref in refs or (None,) for lock in client.show_locks(ref)]
         doomed = [c.txn_id for c in copies_of(job_key, locks) if attempt.may_end(c.attempt)]
         new = [txn_id for txn_id in doomed if txn_id not in ended]
         for txn_id in new:

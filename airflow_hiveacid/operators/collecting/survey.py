@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
-from airflow_hiveacid.metastore.listed_tables import listed_tables
+from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
@@ -79,7 +77,7 @@ def survey(client: MetastorePort, patterns: Sequence[str], policy: CompactionPol
             _unmeasured(name, table)
             if isinstance(table, HiveAcidError)
             else _numbers(client, table, policy, transactions)
-            for name, table in _tables(client, patterns)
+            for name, table in transactional_tables(client, patterns)
         ),
         queue=tuple(_queued(entry) for entry in entries),
         owners={
@@ -90,20 +88,6 @@ def survey(client: MetastorePort, patterns: Sequence[str], policy: CompactionPol
             str(one.entry_id): one.worker_id for one in entries if one.is_at_work and one.worker_id
         },
     )
-
-
-def _tables(
-    client: MetastorePort, patterns: Sequence[str]
-) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
-    wanted = [pattern.lower() for pattern in patterns]
-
-    def is_wanted(name: str) -> bool:
-        return any(fnmatchcase(name.lower(), pattern) for pattern in wanted)
-
-    for db in client.list_databases():
-        for name, table in listed_tables(client, db, is_wanted=is_wanted):
-            if isinstance(table, HiveAcidError) or table.kind is not TransactionalKind.NONE:
-                yield name, table
 
 
 def _numbers(

@@ -39,6 +39,41 @@ def compaction_lines(details: Mapping[str, Any]) -> Sequence[str]:
     return tuple(_aligned(head, rows))
 
 
+def table_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """Return a line for each partition that a job of many tables compacted or left, and totals.
+
+    Partitions below the thresholds have no lines. The partitions with the most input come first.
+    """
+    found = sorted(
+        details.get("compactions") or (), key=lambda one: one.get("bytes_in") or 0, reverse=True
+    )
+    head = ("table", "partition", "compaction", "directories", "in", "out", "why")
+    rows = [
+        (
+            str(one.get("table", "")),
+            _partition(one),
+            str(one.get("kind", "")),
+            str(len(one.get("inputs") or ()) or ""),
+            size_text(one.get("bytes_in")),
+            size_text(one.get("bytes_out")),
+            str(one.get("why", "")),
+        )
+        for one in found
+    ]
+    done = sum(1 for one in found if one.get("done"))
+    partitions = details.get("partitions", 0)
+    totals = (
+        f"{details.get('tables', 0):,} tables with {partitions:,} partitions: {done:,} compacted,"
+        f" {len(found) - done:,} due but not compacted, {partitions - len(found):,} not due"
+    )
+    skipped = details.get("skipped") or ()
+    return (
+        *_aligned(head, rows),
+        totals,
+        *_aligned(("skipped table", "why"), [(one["table"], one["why"]) for one in skipped]),
+    )
+
+
 def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each path in `details` that a cleaning removes or keeps."""
     rows = [

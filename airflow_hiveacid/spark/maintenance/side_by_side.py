@@ -1,8 +1,9 @@
 """Parallel work on partitions; a failed partition does not discard the results of others.
 
 The work on each partition has its own connection. If the work succeeds, another partition reuses
-the connection. A failure stops only the work on that partition. When all partitions are processed,
-one error reports the failures, with the results of the other partitions.
+the connection. A failure stops only the work on that partition. `each_partition` processes all
+partitions of one table. Then one error reports the failures, with the results of the other
+partitions. `each_piece` processes pieces of any kind, and returns the failures.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
 
+_P = TypeVar("_P")
 _R = TypeVar("_R")
 
 # Only a few partitions are processed at a time. Each partition needs a connection, and a
@@ -49,21 +51,9 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
         PartitionsFailedError: at least one of several partitions failed. The other partitions are
             done.
     """
-    connections = _Connections(client)
-
-    def one(partition: PartitionInfo) -> _R | HiveAcidError:
-        try:
-            with connections.one() as own:
-                return work(own, partition)
-        except HiveAcidError as error:
-            log.warning("partition %s failed: %s", partition.name, error)
-            return error
-
-    try:
-        with ThreadPoolExecutor(max(1, min(at_once, _MOST_AT_ONCE))) as pool:
-            found = list(pool.map(one, partitions))
-    finally:
-        connections.close()
+    found = each_piece(
+        client, partitions, work, at_once=at_once, name=lambda one: f"partition {one.name}"
+    )
     failed = {
         str(partition.name): result
         for partition, result in zip(partitions, found, strict=True)
@@ -84,6 +74,35 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
             },
         )
     return [result for result in found if not isinstance(result, HiveAcidError)]
+
+
+def each_piece(
+    client: MetastorePort,
+    pieces: Sequence[_P],
+    work: Callable[[MetastorePort, _P], _R],
+    *,
+    at_once: int,
+    name: Callable[[_P], str],
+) -> list[_R | HiveAcidError]:
+    """Call `work` on every piece; return each piece's result or error, in order.
+
+    `name` names a piece in the log.
+    """
+    connections = _Connections(client)
+
+    def one(piece: _P) -> _R | HiveAcidError:
+        try:
+            with connections.one() as own:
+                return work(own, piece)
+        except HiveAcidError as error:
+            log.warning("%s failed: %s", name(piece), error)
+            return error
+
+    try:
+        with ThreadPoolExecutor(max(1, min(at_once, _MOST_AT_ONCE))) as pool:
+            return list(pool.map(one, pieces))
+    finally:
+        connections.close()
 
 
 class _Connections:

@@ -147,6 +147,23 @@ def test_another_client_can_abort_a_job_by_its_job_key(bench: Bench, client: Met
     assert abort_job(client, KEY, TRY_1, [table.ref]) == ()
 
 
+def test_a_job_whose_tables_are_unknown_is_aborted_on_all_of_them(
+    bench: Bench, client: MetastorePort
+) -> None:
+    tables = bench.table("a"), bench.table("b")
+
+    def two_parts() -> None:
+        with (
+            job(bench, tables[0], OVERWRITE, attempt=TRY_1) as first,
+            job(bench, tables[1], OVERWRITE, attempt=TRY_1) as second,
+        ):
+            assert abort_job(client, KEY, TRY_1, []) == (first.txn_id, second.txn_id)
+
+    with pytest.raises(Exception, match="is aborted"):
+        two_parts()
+    assert abort_job(client, KEY, TRY_1, []) == ()
+
+
 def earlier_release(client: MetastorePort, table: TableInfo, attempt: AttemptId = TRY_1) -> TxnId:
     """What a driver of an earlier release has opened and locked, under a key without a name."""
     txn_id = client.open_txn()

@@ -12,6 +12,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
+    CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
     RestoreSpec,
@@ -97,6 +98,9 @@ JOBS: dict[str, Job] = {
     "restore": RestoreSpec(target="db.t", version="tag closing", plan_only=True),
     "compact": CompactSpec(
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
+    ),
+    "compact_tables": CompactTablesSpec(
+        tables=("db.t", "sales.*"), choice=CompactionChoice.MINOR, max_bytes=5, plan_only=True
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, plan_only=True),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),

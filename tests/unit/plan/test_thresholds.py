@@ -174,6 +174,7 @@ def test_a_record_holds_every_number_and_is_json() -> None:
         (10, -0.5),
         (10, float("nan")),
         (10, float("inf")),
+        (10, 1.01),
         (None, None),
     ],
 )
@@ -182,6 +183,16 @@ def test_a_policy_that_cannot_mean_anything_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError):
         CompactionPolicy(delta_count=count, delta_ratio=ratio)
+
+
+def test_a_percentage_as_ratio_is_refused_with_the_fraction_to_use() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        CompactionPolicy(delta_ratio=10)
+    assert str(refused.value) == (
+        "delta_ratio must be at most 1, found 10. It is a fraction of the base's size: 10 means"
+        " 1,000 %. For 10 %, use 0.1"
+    )
+    assert CompactionPolicy(delta_ratio=1).delta_ratio == 1
 
 
 @pytest.mark.parametrize(

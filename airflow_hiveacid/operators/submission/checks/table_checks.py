@@ -25,6 +25,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
+    CompactTablesSpec,
     ConvertSpec,
     RestoreSpec,
 )
@@ -40,6 +41,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
     each,
 )
+from airflow_hiveacid.metastore.listed_tables import is_pattern
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out
@@ -101,7 +103,7 @@ class _TableCheck:
                 # Do not check columns: an earlier try may have written this range before a column
                 # was dropped.
                 check_readable(self._table(job.target))
-            case CompactSpec() | CleanSpec() | RestoreSpec():
+            case CompactSpec() | CompactTablesSpec() | CleanSpec() | RestoreSpec():
                 self._check_maintenance(job)
             case ConvertSpec():
                 self._check_conversion(job)
@@ -146,7 +148,13 @@ class _TableCheck:
         if not any(_may_have(name, wanted) for name in names):
             raise partition_missing(table, spec)
 
-    def _check_maintenance(self, spec: CompactSpec | CleanSpec | RestoreSpec) -> None:
+    def _check_maintenance(
+        self, spec: CompactSpec | CompactTablesSpec | CleanSpec | RestoreSpec
+    ) -> None:
+        if isinstance(spec, CompactTablesSpec):
+            for name in (one for one in spec.tables if not is_pattern(one)):
+                check_insertable(self._table(name))
+            return
         table = self._table(spec.target)
         if isinstance(spec, CleanSpec):
             check_cleanable(table)

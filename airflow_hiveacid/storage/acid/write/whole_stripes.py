@@ -3,8 +3,8 @@
 Input is the files of one bucket. Output is each stripe that meets two conditions: all its rows are
 kept, and its identity range contains no other row. The stripe must also have the current format of
 our own writers. The module reads the row identities (five columns, run-length encoded), but no
-values of the table. Copied stripes keep their size. Small stripes are not copied, because a
-compaction should merge them.
+values of the table. Copied stripes keep their size. So a file would get more and more small stripes
+if every small stripe were copied. `least_length` bounds their number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -45,11 +45,17 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.orc.footer import OrcTail, StripeInfo
+    from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.orc.stripe_copy import StripeContent
 
-LEAST_BYTES: Final = 8 << 20
-"""The minimum length of a stripe that is copied; smaller stripes are merged."""
+LARGE_BYTES: Final = 8 << 20
+"""The length from which a stripe is copied, regardless of how many stripes the result has."""
+
+LEAST_BYTES: Final = 256 << 10
+"""Stripes below this length are always decoded and merged."""
+
+MOST_SMALL: Final = 256
+"""The most stripes below `LARGE_BYTES` that are copied into one file."""
 
 _VERSION: Final = [0, 12]
 # For each ORC writer, the oldest version that formats stripes like our writers. For the C++ writer,
@@ -107,17 +113,45 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
         CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
         StorageError: reading failed.
     """
-    copyable = {
+    tails = {
         file.key: tail
         for file in inserts
         if (tail := _copyable_tail(file, columns, options)) is not None
     }
+    lengths = {key: [stripe.length for stripe in tail.stripes] for key, tail in tails.items()}
+    least = least_length(itertools.chain.from_iterable(lengths.values()))
+    copyable = {key: tail for key, tail in tails.items() if max(lengths[key]) >= least}
     if not copyable:
         return ()
     stays = partial(_stays, write_ids=write_ids, bucket_id=bucket_id)
-    ranges = [found for file in inserts for found in _ranges(file, copyable.get(file.key), stays)]
+    ranges = [
+        found for file in inserts for found in _ranges(file, copyable.get(file.key), least, stays)
+    ]
     alone = _apart(ranges)
     return _untouched(alone, deletes, write_ids) if alone else ()
+
+
+def least_length(lengths: Iterable[int]) -> int:
+    """Return the length from which stripes are copied into one file.
+
+    The result is `LEAST_BYTES`, doubled until at most `MOST_SMALL` stripes below `LARGE_BYTES`
+    reach it. So the small stripes of many compactions are copied until they are too many for one
+    file. Then one compaction decodes and merges them.
+
+    Args:
+        lengths: the lengths in bytes of all stripes that may be copied.
+
+    Example:
+        >>> least_length([300_000] * 256) == LEAST_BYTES
+        True
+        >>> least_length([300_000] * 257) == 2 * LEAST_BYTES
+        True
+    """
+    small = [length for length in lengths if length < LARGE_BYTES]
+    least = LEAST_BYTES
+    while least < LARGE_BYTES and sum(length >= least for length in small) > MOST_SMALL:
+        least *= 2
+    return least
 
 
 def without(
@@ -171,12 +205,7 @@ def _copyable_tail(
     if file.kind is not FileKind.DATA or file.length < LEAST_BYTES:
         return None
     tail = file.tail()
-    may_be = _is_as_we_write(tail, columns, options) and any(map(_is_large, tail.stripes))
-    return tail if may_be else None
-
-
-def _is_large(stripe: StripeInfo) -> bool:
-    return stripe.length >= LEAST_BYTES
+    return tail if tail.stripes and _is_as_we_write(tail, columns, options) else None
 
 
 def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOptions) -> bool:
@@ -198,6 +227,7 @@ def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOpt
 def _ranges(
     file: AcidFile,
     tail: OrcTail | None,
+    least: int,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> Iterator[_Range]:
     """Yield the identity ranges of a file.
@@ -210,18 +240,18 @@ def _ranges(
         last = LONG_MAX if greatest is None else greatest, LONG_MAX, LONG_MAX
         yield _Range(first=file.least_key, last=last)
         return
-    contents = _copyable(file, tail)
+    contents = _copyable(file, tail, least)
     for number, stripe in enumerate(tail.stripes):
         if stripe.rows:
             yield _range(file, tail, number, contents.get(number), stays)
 
 
-def _copyable(file: AcidFile, tail: OrcTail) -> dict[int, StripeContent]:
-    """Return the contents of the large stripes that can be copied, by stripe number."""
+def _copyable(file: AcidFile, tail: OrcTail, least: int) -> dict[int, StripeContent]:
+    """Return the contents of the stripes that can be copied, by stripe number."""
     found = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
         for number, stripe in enumerate(tail.stripes):
-            if not _is_large(stripe):
+            if stripe.length < least:
                 continue
             with suppress(UnsupportedFileError):
                 content = stripe_content(source, tail, number)

@@ -175,10 +175,63 @@ def test_a_minor_compaction_copies_stripes(tmp_path: Path) -> None:
     assert tail.user_metadata[KEY_INDEX] == f"1,{B0},49;2,{B0},49;"
 
 
-def test_small_stripes_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stripes_below_the_least_length_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LEAST_BYTES", 8 << 20)
     put(tmp_path / BASE, 1, 2 * STRIPE_ROWS)
     assert found(tmp_path, ids(1)) == []
+
+
+def test_small_stripes_are_copied_until_one_file_would_have_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_SMALL", 3)
+    sizes = []
+    for write_id in (1, 2, 3, 4):
+        name = f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000"
+        sizes.append(put(tmp_path / name, write_id, STRIPE_ROWS).stat().st_size)
+    monkeypatch.setattr(module, "LEAST_BYTES", min(sizes) // 2)
+    monkeypatch.setattr(module, "LARGE_BYTES", max(sizes) * 2)
+    assert len(found(tmp_path, ids(3))) == 3
+    assert found(tmp_path, ids(4)) == []
+    compact(tmp_path, COLUMNS, ids(4), major=False)
+    merged = read_tail(FS, str(tmp_path / "delta_0000001_0000004/bucket_00000"))
+    assert [stripe.rows for stripe in merged.stripes] == [4 * STRIPE_ROWS]
+
+
+def test_large_stripes_are_copied_however_many_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_SMALL", 1)
+    size = put(tmp_path / BASE, 1, 3 * STRIPE_ROWS).stat().st_size
+    monkeypatch.setattr(module, "LEAST_BYTES", 1)
+    monkeypatch.setattr(module, "LARGE_BYTES", size // 8)
+    assert len(found(tmp_path, ids(1))) == 3
+
+
+@pytest.mark.parametrize("lengths", [[], [1] * 10_000, [8 << 20] * 10_000, [300_000] * 256])
+def test_few_or_large_stripes_do_not_raise_the_least_length(lengths: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LEAST_BYTES", 256 << 10)
+        assert module.least_length(lengths) == 256 << 10
+
+
+def test_repeated_compactions_keep_the_number_of_small_stripes_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LEAST_BYTES", 256 << 10)
+    stripes: list[int] = []
+    decoded = 0
+    for _ in range(2_000):
+        stripes.append(300_000)
+        least = module.least_length(stripes)
+        merged = sum(length for length in stripes if length < least)
+        full, rest = divmod(merged, 64 << 20)
+        stripes = [s for s in stripes if s >= least] + [64 << 20] * full + [rest] * (rest > 0)
+        decoded += merged
+        assert sum(s < module.LARGE_BYTES for s in stripes) <= module.MOST_SMALL + 1
+    assert decoded < 3 * 2_000 * 300_000
 
 
 def test_a_stripe_with_a_deleted_row_is_not_copied(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""The operator that compacts many tables with one Spark driver.
+
+Example:
+    HiveAcidCompactTablesOperator(task_id="compact", tables=["sales.*", "demo.orders"])
+"""
+
+from __future__ import annotations
+
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.jobs.specs.maintenance import (
+    DELTA_COUNT,
+    DELTA_RATIO,
+    CompactionChoice,
+    CompactTablesSpec,
+)
+from airflow_hiveacid.operators.reporting.plan_text import table_lines
+from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.plan import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.jobs.results import JobResult
+
+
+class HiveAcidCompactTablesOperator(HiveAcidSparkOperator):
+    """Compact all transactional tables with matching names, with one Spark driver.
+
+    Each partition is compacted in its own transaction, several at a time. If a partition fails, the
+    others are compacted nevertheless. Then the task fails, and a retry compacts only partitions
+    that still need it. Tables that this provider cannot compact are skipped, and the log gives the
+    reason. If a table is named without a wildcard, it must exist and be supported.
+
+    Args:
+        tables: names or patterns, such as `sales.*` or `demo.orders`.
+        choice: `auto` (by the thresholds below), `minor` or `major`, as for
+            `HiveAcidCompactOperator`.
+        delta_count: `auto` compacts a partition that has at least this many delta directories.
+        delta_ratio: `auto` compacts a partition if its deltas have at least this fraction of the
+            base's bytes.
+        max_bytes: the most bytes that all compactions of this task may read; by default no limit.
+            The partitions for which a later read saves most come first. The others are left for a
+            later task. At least one partition is compacted.
+        plan_only: report what would be compacted, and change nothing.
+    """
+
+    does = "Compacts all transactional tables with matching names; their rows do not change."
+    returns = (
+        "the status, the number of tables and partitions, and for each partition that was due the"
+        " kind of compaction and the reason"
+    )
+    template_fields: Sequence[str] = given_fields(
+        "tables",
+        "choice",
+        "delta_count",
+        "delta_ratio",
+        "max_bytes",
+        "plan_only",
+        *HiveAcidSparkOperator.template_fields,
+    )
+
+    def __init__(  # noqa: PLR0913 - each is a separate choice
+        self,
+        *,
+        tables: Sequence[str] | str,
+        choice: str = CompactionChoice.AUTO.value,
+        delta_count: int | str = DELTA_COUNT,
+        delta_ratio: float | str = DELTA_RATIO,
+        max_bytes: int | str | None = None,
+        plan_only: bool | str = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.tables = tables
+        self.choice = choice
+        self.delta_count = delta_count
+        self.delta_ratio = delta_ratio
+        self.max_bytes = max_bytes
+        self.plan_only = plan_only
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_patterns, tables=tables)
+        early.check(bind(arguments.choice, CompactionChoice), choice=choice)
+        early.check(arguments.delta_count, delta_count=delta_count)
+        early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
+        early.check(arguments.optional_bytes, max_bytes=max_bytes)
+        early.check(arguments.truth, plan_only=plan_only)
+
+    def build_job(self) -> CompactTablesSpec:
+        """Return the spec of the compactions that the rendered arguments describe."""
+        return CompactTablesSpec(
+            tables=arguments.table_patterns(self.tables, "tables"),
+            choice=arguments.choice(CompactionChoice, self.choice, "choice"),
+            delta_count=arguments.delta_count(self.delta_count, "delta_count"),
+            delta_ratio=arguments.delta_ratio(self.delta_ratio, "delta_ratio"),
+            max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
+            plan_only=arguments.truth(self.plan_only, "plan_only"),
+        )
+
+    @property
+    def linked_table(self) -> str:
+        """Empty, because the task has several tables."""
+        return ""
+
+    @property
+    def map_label(self) -> str:
+        """The names and patterns of a mapped task."""
+        return ", ".join(arguments.table_patterns(self.tables, "tables"))[:LONGEST_LABEL]
+
+    def statement_text(self) -> str:
+        """Return an empty string, because no SQL statement compacts several tables."""
+        return ""
+
+    def describe(self, result: JobResult) -> Sequence[str]:
+        """Return one line for each partition that was due, and the totals."""
+        return table_lines(result.details)

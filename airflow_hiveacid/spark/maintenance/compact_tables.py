@@ -1,0 +1,270 @@
+"""Compaction of many tables in one job: plan all partitions, rank them, compact those that are due.
+
+Tables and partitions are processed in parallel. Each partition has its own transaction, as in
+`compact_table`. A table that cannot be planned, or a partition that cannot be compacted, does not
+stop the others; the job fails at its end.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    HiveAcidError,
+    PartitionsFailedError,
+)
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.plan.compaction import CompactionPlan
+from airflow_hiveacid.plan.statements.dml import check_insertable
+from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
+from airflow_hiveacid.spark.maintenance.compaction_planner import (
+    CompactionOutcome,
+    planned_outcome,
+    switched_off_outcome,
+)
+from airflow_hiveacid.spark.maintenance.side_by_side import each_piece
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.stores.filesystem import check_writable
+from airflow_hiveacid.storage.stores.staging import check_publishable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.compaction import NoCompaction
+    from airflow_hiveacid.spark.writing.context import JobContext
+
+_PLANS_AT_ONCE: Final = 64  # `each_piece` has its own, lower limit
+
+log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """One partition of one table."""
+
+    of: TableCompaction
+    partition: PartitionInfo
+
+    @property
+    def table(self) -> str:
+        return str(self.of.table.ref)
+
+    @property
+    def name(self) -> str:
+        return f"{self.table} {self.partition.name}".rstrip()
+
+    def plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
+        return self.of.planner(client).plan(self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """A partition that needs compaction."""
+
+    piece: _Piece
+    plan: CompactionPlan
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """The findings of one job, in the order in which they are made. Mutable."""
+
+    due: list[_Due]
+    outcomes: list[tuple[str, CompactionOutcome]]
+    skipped: dict[str, str]
+    failed: dict[str, HiveAcidError]
+    tables: int = 0
+    partitions: int = 0
+
+    def fail(self, name: str, error: HiveAcidError) -> None:
+        """Remember a failure; a newer copy of the job ends this one.
+
+        Raises:
+            FencedError: a newer copy of the job is running.
+        """
+        if isinstance(error, FencedError):
+            raise error
+        self.failed[name] = error
+
+
+def compact_tables(job: JobContext) -> JobResult:
+    """Compact the partitions that need it, of all transactional tables with matching names.
+
+    Raises:
+        InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
+        FencedError: a newer copy of the job is running.
+        PartitionsFailedError: a table or partition failed. The others are done.
+    """
+    spec = job.job_of(CompactTablesSpec)
+    for name in spec.tables:
+        if not is_pattern(name):
+            check_insertable(job.client.get_table(TableRef.parse(name)))
+    run = _Run(due=[], outcomes=[], skipped={}, failed={})
+    pieces = list(_pieces(job, spec, run))
+    if not run.tables and not run.skipped:
+        log.warning("no transactional table matches %s", spec.target)
+    _plan(job, pieces, run)
+    chosen = run.due if spec.max_bytes is None else _within(run, spec.max_bytes)
+    log.info(
+        "%d of %d partitions in %d tables need compaction", len(run.due), len(pieces), run.tables
+    )
+    if spec.plan_only:
+        run.outcomes += [
+            (one.piece.table, planned_outcome(one.piece.partition, one.plan)) for one in chosen
+        ]
+    else:
+        _compact(job, chosen, run)
+    if run.failed:
+        raise PartitionsFailedError(
+            table=spec.target,
+            failed={name: str(error) for name, error in run.failed.items()},
+            of=len(pieces),
+            done={f"{t} {o.partition}".rstrip(): o.text for t, o in run.outcomes if o.done},
+        )
+    return _result(job, spec, run)
+
+
+def _pieces(job: JobContext, spec: CompactTablesSpec, run: _Run) -> Iterator[_Piece]:
+    """Yield the partitions of all tables that can be compacted."""
+    tables: list[TableInfo] = []
+    for name, table in transactional_tables(job.client, spec.tables):
+        try:
+            if isinstance(table, HiveAcidError):
+                raise table
+            check_insertable(table)
+            check_files_writable(table)
+        except HiveAcidError as error:  # nothing that a retry or an administrator has to mend
+            run.skipped[name] = str(error)
+            continue
+        switched_off = switched_off_outcome(table, spec.of_table(name))
+        if switched_off is None:
+            tables.append(table)
+        else:
+            run.skipped[name] = switched_off.why
+    run.tables = len(tables)
+
+    def prepared(client: MetastorePort, table: TableInfo) -> list[_Piece]:
+        partitions = partitions_of(client, table, None)
+        of = TableCompaction.of(job, client, table, spec.of_table(str(table.ref)))
+        return [_Piece(of=of, partition=partition) for partition in partitions]
+
+    found = each_piece(
+        job.client, tables, prepared, at_once=_PLANS_AT_ONCE, name=lambda one: f"table {one.ref}"
+    )
+    for table, pieces in zip(tables, found, strict=True):
+        if isinstance(pieces, HiveAcidError):
+            run.fail(str(table.ref), pieces)
+        else:
+            yield from pieces
+
+
+def _plan(job: JobContext, pieces: Sequence[_Piece], run: _Run) -> None:
+    """Plan every partition; those that are due come in the order of their score."""
+    plans = each_piece(
+        job.client,
+        pieces,
+        lambda client, piece: piece.plan(client),
+        at_once=_PLANS_AT_ONCE,
+        name=lambda piece: piece.name,
+    )
+    run.partitions = len(pieces)
+    for piece, plan in zip(pieces, plans, strict=True):
+        if isinstance(plan, HiveAcidError):
+            run.fail(piece.name, plan)
+        elif isinstance(plan, CompactionPlan):
+            run.due.append(_Due(piece=piece, plan=plan))
+        elif plan.is_hindered:
+            run.outcomes.append((piece.table, planned_outcome(piece.partition, plan)))
+    run.due.sort(key=lambda one: one.plan.score, reverse=True)
+
+
+def _within(run: _Run, max_bytes: int) -> list[_Due]:
+    """Return the compactions whose inputs fit into `max_bytes`, and record the others as left.
+
+    The first one is always chosen, because otherwise no job would ever compact a large partition.
+    """
+    chosen: list[_Due] = []
+    left_bytes = max_bytes
+    for one in run.due:
+        if chosen and one.plan.bytes_in > left_bytes:
+            outcome = planned_outcome(one.piece.partition, one.plan)
+            run.outcomes.append((one.piece.table, _left(outcome, max_bytes)))
+            continue
+        chosen.append(one)
+        left_bytes -= one.plan.bytes_in
+    return chosen
+
+
+def _compact(job: JobContext, chosen: Sequence[_Due], run: _Run) -> None:
+    unwritable: dict[TableRef, HiveAcidError] = {}
+    for table in {one.piece.of.table.ref: one.piece.of.table for one in chosen}.values():
+        try:
+            check_publishable(table.ref, table.location)
+            check_writable(table.location)
+        except HiveAcidError as error:
+            unwritable[table.ref] = error
+            run.fail(str(table.ref), error)
+    pieces = [one.piece for one in chosen if one.piece.of.table.ref not in unwritable]
+    found = each_piece(
+        job.client,
+        pieces,
+        lambda client, piece: piece.of.compactor(job, client).compact(piece.partition),
+        at_once=job.spark.sparkContext.defaultParallelism,
+        name=lambda piece: piece.name,
+    )
+    for piece, outcome in zip(pieces, found, strict=True):
+        if isinstance(outcome, HiveAcidError):
+            run.fail(piece.name, outcome)
+        else:
+            log.info("%s: %s", piece.name, outcome.text)
+            run.outcomes.append((piece.table, outcome))
+
+
+def _left(outcome: CompactionOutcome, max_bytes: int) -> CompactionOutcome:
+    why = f"{outcome.why}; left for a later job, because max_bytes={max_bytes} is used up"
+    return replace(outcome, why=why)
+
+
+def _result(job: JobContext, spec: CompactTablesSpec, run: _Run) -> JobResult:
+    done = [outcome for _, outcome in run.outcomes if outcome.done]
+    if done:
+        status = JobStatus.COMMITTED
+    elif spec.plan_only:
+        status = JobStatus.PLANNED
+    else:
+        status = JobStatus.NOTHING_TO_DO
+    compactions: list[JsonValue] = [
+        {"table": table, **_record(outcome)} for table, outcome in run.outcomes
+    ]
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=status,
+        table=spec.target,
+        files=sum(outcome.files for outcome in done),
+        size_bytes=sum(outcome.bytes_out for outcome in done),
+        details={
+            "compactions": compactions,
+            "tables": run.tables,
+            "partitions": run.partitions,
+            "skipped": [{"table": table, "why": why} for table, why in run.skipped.items()],
+        },
+    )
+
+
+def _record(outcome: CompactionOutcome) -> dict[str, JsonValue]:
+    record = to_json(outcome)
+    if not isinstance(record, dict):
+        raise TypeError("an outcome is an object")
+    return record

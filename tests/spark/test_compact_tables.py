@@ -1,0 +1,68 @@
+"""Many tables that one driver compacts, on both metastores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import PartitionsFailedError
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
+
+if TYPE_CHECKING:
+    from tests.support.spark_lab import Lab
+
+COLUMNS = {"id": "bigint", "v": "int"}
+
+
+def _fill(lab: Lab) -> None:
+    lab.table("whole", COLUMNS)
+    lab.table("parts", COLUMNS, partition={"day": "int"})
+    lab.table("inserts", COLUMNS, kind=TransactionalKind.INSERT_ONLY)
+    lab.table("quiet", COLUMNS)
+    for n in range(3):
+        lab.insert("whole", [(n, n)], ["id", "v"])
+        lab.insert("parts", [(n, n, 1), (n, n, 2)], ["id", "v", "day"])
+        lab.insert("inserts", [(n, n)], ["id", "v"])
+    lab.insert("quiet", [(0, 0)], ["id", "v"])
+    lab.insert("parts", [(9, 9, 3)], ["id", "v", "day"])
+
+
+def _compacted(lab: Lab) -> dict[str, int]:
+    """The number of compacted directories of each table."""
+    names = ("whole", "parts", "inserts", "quiet")
+    return {name: len(list(lab.root(name).rglob("base_*"))) for name in names}
+
+
+def test_one_job_compacts_every_due_partition_of_a_database(lab: Lab) -> None:
+    _fill(lab)
+    before = {name: lab.rows(name) for name in ("whole", "parts", "inserts", "quiet")}
+    spec = CompactTablesSpec(tables=(f"{lab.db}.*",), delta_count=3)
+    result = lab.run(spec)
+    assert result.status is JobStatus.COMMITTED
+    assert _compacted(lab) == {"whole": 1, "parts": 2, "inserts": 1, "quiet": 0}
+    assert {name: lab.rows(name) for name in before} == before
+    assert (result.details["tables"], result.details["partitions"]) == (4, 6)
+    assert lab.run(spec).status is JobStatus.NOTHING_TO_DO
+
+
+def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> None:
+    """The process that kills the job does not know its tables."""
+    _fill(lab)
+    key, attempt = f"test/{lab.db}/kill", AttemptId.new(9)
+    aborted: list[int] = []
+
+    def kill(step: str) -> None:
+        if step == "staged":
+            aborted.extend(abort_job(lab.client.clone(), key, attempt, []))
+
+    spec = CompactTablesSpec(tables=(f"{lab.db}.*",), delta_count=3)
+    with pytest.raises(PartitionsFailedError):
+        lab.run(spec, job_key=key, on_step=kill)
+    assert aborted
+    assert lab.run(spec).status is JobStatus.COMMITTED
+    assert _compacted(lab) == {"whole": 1, "parts": 2, "inserts": 1, "quiet": 0}

@@ -1,0 +1,237 @@
+"""Compactions of many tables in one job, with real files and a stand-in for the metastore."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    NotTransactionalError,
+    PartitionsFailedError,
+    StorageError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.spark.maintenance import compact_tables as module
+from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from tests.unit.spark.maintenance.rig import insert, there, values, without_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
+    from tests.contract.fake_client import FakeClient
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark(monkeypatch)
+
+
+class Warehouse:
+    """Tables below one directory, each with some deltas of one row."""
+
+    def __init__(self, client: FakeClient, root: Path) -> None:
+        self.client = client
+        self._root = root
+
+    def table(
+        self, name: str, deltas: int, parameters: Mapping[str, str] = {}, *, is_acid: bool = True
+    ) -> TableInfo:
+        (self._root / name).mkdir()
+        kind = TransactionalKind.FULL_ACID if is_acid else TransactionalKind.NONE
+        table = self.client.create_table(
+            NewTable(
+                ref=TableRef("default", name),
+                columns=(Column(name="id", type="bigint"),),
+                location=f"file:{self._root}/{name}",
+                kind=kind,
+                parameters=parameters,
+            )
+        )
+        for value in range(deltas):
+            insert(self.client, table, value)
+        return table
+
+    def compact(self, *tables: str, **more: Any) -> JobResult:  # noqa: ANN401 - fields of the spec
+        spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
+        job: Any = SimpleNamespace(
+            spark=SimpleNamespace(
+                sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=4)
+            ),
+            client=self.client,
+            spec=JobSpec(
+                job_key="dag/run/compact/-1",
+                metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+                job=spec,
+                attempt=str(AttemptId(1, "0" * 12)),
+                lock_timeout_s=5.0,
+            ),
+            job_of=lambda _: spec,
+            policy_of=lambda _: ConflictPolicy.HIVE,
+            on_step=lambda _: None,
+        )
+        return compact_tables(job)
+
+
+@pytest.fixture
+def warehouse(client: FakeClient, tmp_path: Path) -> Warehouse:
+    return Warehouse(client, tmp_path)
+
+
+def compacted(result: JobResult) -> dict[str, bool]:
+    found: Any = result.details["compactions"]
+    return {one["table"]: one["done"] for one in found}
+
+
+def test_only_matching_tables_that_are_due_are_compacted(warehouse: Warehouse) -> None:
+    due, also, other = (warehouse.table(name, 3) for name in ("a1", "a2", "b1"))
+    small = warehouse.table("a3", 1)
+    result = warehouse.compact("default.a*")
+    assert result.status is JobStatus.COMMITTED
+    assert compacted(result) == {"default.a1": True, "default.a2": True}
+    assert (result.details["tables"], result.details["partitions"]) == (3, 3)
+    for table, count in ((due, 1), (also, 1), (other, 0), (small, 0)):
+        assert len(there(table, "base_")) == count
+    assert values(warehouse.client, due) == [0, 1, 2]
+
+
+def test_a_second_run_finds_nothing_to_do(warehouse: Warehouse) -> None:
+    warehouse.table("a", 3)
+    assert warehouse.compact("default.*").status is JobStatus.COMMITTED
+    again = warehouse.compact("default.*")
+    assert (again.status, again.details["compactions"]) == (JobStatus.NOTHING_TO_DO, [])
+
+
+def test_a_plan_reports_what_is_due_and_changes_nothing(warehouse: Warehouse) -> None:
+    table = warehouse.table("a", 3)
+    before = there(table, "")
+    result = warehouse.compact("*", plan_only=True)
+    assert result.status is JobStatus.PLANNED
+    assert compacted(result) == {"default.a": False}
+    assert there(table, "") == before
+    assert warehouse.client.show_compactions() == ()
+
+
+def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = warehouse.table("good", 3), warehouse.table("bad", 3)
+    compact = Compactor.compact
+
+    def fail(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
+        if self.table.ref == bad.ref:
+            raise StorageError("the disk is full")
+        return compact(self, partition)
+
+    monkeypatch.setattr(Compactor, "compact", fail)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert caught.value.retryable
+    assert caught.value.failed == {"default.bad": "the disk is full"}
+    assert list(caught.value.done) == ["default.good"]
+    assert (len(there(good, "base_")), there(bad, "base_")) == (1, [])
+
+
+def test_a_table_that_cannot_be_listed_does_not_stop_the_others(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    good = warehouse.table("good", 3)
+    warehouse.table("gone", 0)
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert list(caught.value.failed) == ["default.gone"]
+    assert len(there(good, "base_")) == 1
+
+
+def test_an_unwritable_table_is_not_compacted(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, locked = warehouse.table("good", 3), warehouse.table("locked", 3)
+
+    def check(location: str) -> None:
+        if location == locked.location:
+            raise StorageError("read-only")
+
+    monkeypatch.setattr(module, "check_writable", check)
+    with pytest.raises(PartitionsFailedError, match="read-only"):
+        warehouse.compact("default.*")
+    assert (len(there(good, "base_")), there(locked, "base_")) == (1, [])
+
+
+def test_a_newer_copy_of_the_job_ends_this_copy(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+    warehouse.table("b", 3)
+
+    def fail(*_: object) -> CompactionOutcome:
+        raise FencedError(job_key="k", txn_id=1, newer_txn_id=2)
+
+    monkeypatch.setattr(Compactor, "compact", fail)
+    with pytest.raises(FencedError):
+        warehouse.compact("default.*")
+
+
+def test_tables_that_cannot_be_compacted_are_skipped_with_the_reason(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.table("flat", 0, is_acid=False)
+    kept = warehouse.table("kept", 3, {NO_AUTO_COMPACTION: "true"})
+    result = warehouse.compact("default.*")
+    (skipped,) = result.details["skipped"]  # type: ignore[misc]
+    assert skipped["table"] == "default.kept"  # type: ignore[index,call-overload]
+    assert NO_AUTO_COMPACTION in skipped["why"]  # type: ignore[index,call-overload,operator]
+    assert there(kept, "base_") == []
+    assert warehouse.compact("default.*", choice=CompactionChoice.MAJOR).details["skipped"] == []
+    assert len(there(kept, "base_")) == 1
+
+
+def test_a_table_named_without_a_wildcard_must_exist_and_be_transactional(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.table("flat", 0, is_acid=False)
+    table = warehouse.table("a", 3)
+    with pytest.raises(TableNotFoundError):
+        warehouse.compact("default.a", "default.b")
+    with pytest.raises(NotTransactionalError):
+        warehouse.compact("default.a", "default.flat")
+    assert there(table, "base_") == []
+
+
+def test_a_limit_of_bytes_takes_the_highest_scores_and_at_least_one(
+    warehouse: Warehouse,
+) -> None:
+    many, few = warehouse.table("many", 9), warehouse.table("few", 2)
+    result = warehouse.compact("default.*", max_bytes=1)
+    assert compacted(result) == {"default.few": False, "default.many": True}
+    assert "max_bytes=1 is used up" in str(result.details["compactions"])
+    assert (len(there(many, "base_")), there(few, "base_")) == (1, [])
+    rest = warehouse.compact("default.*", max_bytes=1)
+    assert compacted(rest) == {"default.few": True}
+    assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def test_a_pattern_that_matches_no_table_is_logged(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.table("a", 3)
+    result = warehouse.compact("sales.*")
+    assert result.status is JobStatus.NOTHING_TO_DO
+    assert "no transactional table matches sales.*" in caplog.text
