@@ -26,6 +26,7 @@ _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
     "HiveAcidCleanOperator": _TABLE,
     "HiveAcidCollectOperator": {},
     "HiveAcidCompactOperator": _TABLE,
+    "HiveAcidCompactTablesOperator": {"tables": "db.*"},
     "HiveAcidConvertOperator": {**_TABLE, "to": "flat"},
     "HiveAcidCreateTableOperator": {**_TABLE, "columns": {"id": "int"}},
     "HiveAcidDeleteOperator": _TABLE,
