@@ -147,6 +147,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         "conflict_policy",
         "heartbeat_s",
         "hive_acid_conn_id",
+        "spark_conn_id",
         "result_dir",
         "start_timeout_s",
         "spark_bin_dir",

@@ -57,7 +57,7 @@ _OPERATORS: Final = [
     name for name in operators.__all__ if isinstance(getattr(operators, name), type)
 ]
 
-_TEXTS: Final = {"spark_conn_id", "conn_id", "java_class", "spark_binary"}
+_TEXTS: Final = {"conn_id", "java_class", "spark_binary"}
 _POLLING: Final = {"status_poll_interval", "max_outage_s"}
 _SWITCHES: Final = {
     "deferrable",
@@ -91,7 +91,7 @@ def test_the_arguments_here_are_of_every_operator_and_sensor() -> None:
 
 
 @pytest.mark.parametrize("name", _ARGUMENTS)
-def test_every_argument_is_templated_except_connections_polling_and_switches(name: str) -> None:
+def test_every_argument_is_templated_except_polling_and_switches(name: str) -> None:
     cls = _class_of(name)
     airflows = (BaseOperator, BaseSensorOperator)
     classes = [one for one in cls.__mro__ if one not in airflows]

@@ -681,6 +681,21 @@ def test_memory_and_core_arguments_are_rendered(connections: Connections, spark:
     assert spark.options["--num-executors"] == "3"
 
 
+@pytest.mark.parametrize("argument", ["spark_conn_id", "conn_id"])
+def test_the_spark_connection_is_rendered(
+    connections: Connections, spark: FakeSpark, argument: str
+) -> None:
+    connections.add("spark_of_eu", "spark", host="local[7]")
+    task = HiveAcidCompactOperator(
+        task_id="task",
+        table="db.t",
+        spark_bin_dir=str(spark.bin_dir),
+        **{argument: "spark_of_{{ region }}"},
+    )
+    run_task(task, context_of(region="eu"))
+    assert spark.options["--master"] == "local[7]"
+
+
 def test_default_args_set_the_arguments_of_our_operators() -> None:
     with DAG(
         "d",

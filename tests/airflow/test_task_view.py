@@ -167,7 +167,7 @@ def test_only_fields_with_a_value_are_shown_and_spark_fields_come_last(
     assert set(given) <= set(shown)
     assert all(getattr(task, name) not in (None, "", {}, [], ()) for name in shown)
     assert (shown[-1] == "conf") is is_job
-    assert len(shown) < 12
+    assert len(shown) < 13
     unset = set(operator.template_fields) - set(shown)
     assert all(getattr(task, name) in (None, "", {}, [], (), LEFT_OUT) for name in unset)
 
