@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.spark.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.spark.runtime import main
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.spark.maintenance.clean import CleaningOutcome
+    from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from airflow_hiveacid.spark.writing.context import JobContext
 
 

@@ -20,8 +20,8 @@ from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
+from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
 from airflow_hiveacid.plan.arguments import partition_name
-from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
 from demo.flights_table import FLIGHTS
 from demo.runs import BOOTSTRAP, COMPACTION, DAGS, FEED, MERGE

@@ -12,11 +12,11 @@ from airflow_hiveacid.hooks.news import NewData
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import short_form
+from airflow_hiveacid.maintenance.clean import CleaningOutcome
+from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
-from airflow_hiveacid.spark.maintenance.clean import CleaningOutcome
-from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
 from tests.support.results_page import fields_in_the_page
 from tools import errors_page
 

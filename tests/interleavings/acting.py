@@ -20,12 +20,12 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.spark.maintenance.clean import Cleaner
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import job as product

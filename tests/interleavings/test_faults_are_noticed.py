@@ -18,8 +18,9 @@ import pytest
 
 from airflow_hiveacid.format.state import change_range as changes
 from airflow_hiveacid.format.state import versions
+from airflow_hiveacid.maintenance import clean
 from airflow_hiveacid.metastore.transactions import compaction_work, fencing, handover, transaction
-from airflow_hiveacid.spark.maintenance import clean, compact, replacement
+from airflow_hiveacid.spark.maintenance import compact, replacement
 from airflow_hiveacid.spark.writing import publish, table_write, write
 from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.notes import job_ledger

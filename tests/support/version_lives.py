@@ -35,11 +35,11 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance import clean
+from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, READABLE_FOR
-from airflow_hiveacid.spark.maintenance import clean
-from airflow_hiveacid.spark.maintenance.clean import Cleaner
-from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores import threads
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text

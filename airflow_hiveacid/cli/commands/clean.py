@@ -25,7 +25,7 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         HiveAcidError: the table does not exist, or cannot be listed or changed.
     """
-    from airflow_hiveacid.spark.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
 
     spec = CleanSpec(
         target=str(options.table),

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.spark.maintenance.clean import CleaningOutcome
 
 
 def explain(options: argparse.Namespace) -> Iterator[str]:
@@ -76,7 +76,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
-    from airflow_hiveacid.spark.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
     from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
 
     switched_off = opted_out_of(table, NO_CLEANUP)

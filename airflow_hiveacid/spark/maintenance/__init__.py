@@ -1,1 +1,1 @@
-"""Compaction, cleaning and conversion of tables."""
+"""Compaction and conversion of tables with Spark."""

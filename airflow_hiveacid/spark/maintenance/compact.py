@@ -26,6 +26,12 @@ from airflow_hiveacid.format.records.keeping import OwnCompaction
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.maintenance.compaction_planner import (
+    CompactionOutcome,
+    CompactionPlanner,
+    in_queue,
+    planned_outcome,
+)
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
@@ -37,12 +43,6 @@ from airflow_hiveacid.plan.compaction import (
     seen_by_halves,
 )
 from airflow_hiveacid.spark.engine.tasks import job_group, run_tasks
-from airflow_hiveacid.spark.maintenance.compaction_planner import (
-    CompactionOutcome,
-    CompactionPlanner,
-    in_queue,
-    planned_outcome,
-)
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.spark.writing.files.writers import writer_options

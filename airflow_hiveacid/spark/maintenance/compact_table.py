@@ -14,6 +14,12 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.maintenance.compaction_planner import (
+    CompactionPlanner,
+    plan_table,
+    switched_off_outcome,
+)
+from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -21,13 +27,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     waiting_requests,
 )
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.compaction_planner import (
-    CompactionPlanner,
-    plan_table,
-    switched_off_outcome,
-)
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
-from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
     from airflow_hiveacid.spark.writing.context import JobContext
 
 

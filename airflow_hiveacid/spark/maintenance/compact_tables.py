@@ -20,17 +20,17 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+from airflow_hiveacid.maintenance.compaction_planner import (
+    CompactionOutcome,
+    planned_outcome,
+    switched_off_outcome,
+)
+from airflow_hiveacid.maintenance.side_by_side import each_piece
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
-from airflow_hiveacid.spark.maintenance.compaction_planner import (
-    CompactionOutcome,
-    planned_outcome,
-    switched_off_outcome,
-)
-from airflow_hiveacid.spark.maintenance.side_by_side import each_piece
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable

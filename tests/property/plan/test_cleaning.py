@@ -68,7 +68,7 @@ class Warehouse:
         self.readers.remove(reader)
 
     def clean(self) -> None:
-        """As `spark.maintenance.clean`: note what is new, remove what may go."""
+        """As `maintenance.clean`: note what is new, remove what may go."""
         plan = plan_cleaning(
             self.history.state(now(self.history)),
             (),

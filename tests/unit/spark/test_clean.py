@@ -12,13 +12,13 @@ from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance import clean
+from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnType
-from airflow_hiveacid.spark.maintenance import clean
-from airflow_hiveacid.spark.maintenance.clean import Cleaner
-from airflow_hiveacid.spark.maintenance.overview import Overview
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient

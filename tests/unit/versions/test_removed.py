@@ -14,10 +14,10 @@ from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import READABLE_FOR
-from airflow_hiveacid.spark.maintenance.clean import Cleaner
-from airflow_hiveacid.spark.maintenance.overview import with_past
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions import loss_detector

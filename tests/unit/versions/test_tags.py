@@ -16,11 +16,11 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Tag
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.maintenance import clean as cleaning_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.cleaning import plan_cleaning
 from airflow_hiveacid.plan.keeping import READABLE_FOR
-from airflow_hiveacid.spark.maintenance import clean as cleaning_module
 from airflow_hiveacid.storage.stores import listing
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes import version_notes

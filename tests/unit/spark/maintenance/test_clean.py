@@ -18,9 +18,9 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
+from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.spark.maintenance.clean import Cleaner, CleaningOutcome
-from airflow_hiveacid.spark.maintenance.clean_table import clean_table
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -149,7 +149,7 @@ def test_deltas_outlast_an_old_base_that_cannot_be_removed(
             raise StorageError("the disk is read-only")
         shutil.rmtree(path)
 
-    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.clean.delete_directory", delete)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.clean.delete_directory", delete)
     with pytest.raises(StorageError):
         clean(client, lambda _: None)
     assert there(root) == {"base_0000001", "base_0000002", *INSERTS}

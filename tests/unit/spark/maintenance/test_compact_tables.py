@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.spark.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
     from tests.contract.fake_client import FakeClient
 
 

@@ -17,15 +17,15 @@ from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
-from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.spark.maintenance.clean import (
+from airflow_hiveacid.maintenance.clean import (
     Cleaner,
     CleaningOutcome,
     forget_unreadable,
 )
+from airflow_hiveacid.maintenance.overview import Overview, with_past
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.overview import Overview, with_past
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
 from airflow_hiveacid.storage.stores.notes import hidden_files, job_ledger, version_notes

@@ -7,8 +7,8 @@ import pytest
 
 from airflow_hiveacid.format.errors import FencedError, PartitionsFailedError, StorageError
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
-from airflow_hiveacid.spark.maintenance import side_by_side
-from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
+from airflow_hiveacid.maintenance import side_by_side
+from airflow_hiveacid.maintenance.side_by_side import each_partition
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError

@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import FileEntry, Listing
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+    from airflow_hiveacid.maintenance.overview import Overview
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.maintenance.overview import Overview
 
 log = logging.getLogger("hiveacid")
 

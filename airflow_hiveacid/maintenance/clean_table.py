@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.metastore.partitions import partitions_of
-from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.plan.keeping import NO_CLEANUP
-from airflow_hiveacid.plan.statements.dml import check_cleanable
-from airflow_hiveacid.spark.maintenance.clean import (
+from airflow_hiveacid.maintenance.clean import (
     Cleaner,
     CleaningOutcome,
     forget_unreadable,
     left_alone,
 )
-from airflow_hiveacid.spark.maintenance.overview import with_past
-from airflow_hiveacid.spark.maintenance.side_by_side import each_partition
+from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.side_by_side import each_partition
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.plan.keeping import NO_CLEANUP
+from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.staging import check_publishable

@@ -1,0 +1,1 @@
+"""Cleaning, and planning of compaction: listings and the metastore, without Spark."""
