@@ -311,8 +311,9 @@ def _configuration() -> dict[str, Any]:
                 "check_before_submit": {
                     "description": (
                         "Whether a worker checks a job's tables in the metastore, and its own Java,"
-                        " before it starts Spark. Set to False if workers may not reach the"
-                        " metastore; then only Spark drivers check the tables."
+                        " before it starts Spark, and whether it plans compactions and cleans"
+                        " tables itself. Set to False if workers may not reach the metastore; then"
+                        " only Spark drivers do so."
                     ),
                     "version_added": "0.1.0",
                     "type": "boolean",

@@ -36,7 +36,16 @@ from airflow_hiveacid.jobs.scratch import scratch_errors
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ROOMS: Final = ("format", "plan", "jobs", "metastore", "storage", "versions", "spark")
+ROOMS: Final = (
+    "format",
+    "plan",
+    "jobs",
+    "metastore",
+    "storage",
+    "versions",
+    "maintenance",
+    "spark",
+)
 """The subpackages that the application imports; none of them imports Airflow."""
 
 MODULES: Final = ("__init__", "acid", "errors", "lazy_names")

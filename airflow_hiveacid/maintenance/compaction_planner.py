@@ -1,7 +1,7 @@
 """The plan of a table's compaction, without Spark: which partitions are due, and why.
 
 Input is a metastore and a spec. Output is a plan for each partition, under a compactor's snapshot.
-Nothing is claimed or changed.
+Nothing is claimed, and no file is changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.snapshots import snapshot_now
-from airflow_hiveacid.metastore.transactions.compaction_work import waiting_requests
+from airflow_hiveacid.metastore.transactions.compaction_work import (
+    end_dead_entries,
+    waiting_requests,
+)
 from airflow_hiveacid.plan.compaction import (
     Appearance,
     CompactionPlan,
@@ -183,17 +186,22 @@ class CompactionPlanner:
 def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutcome]:
     """Plan the compaction of a table, or of one partition.
 
+    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers, as
+    each compaction does.
+
     Raises:
         InputError: the table or partition does not exist, or the table is of the wrong kind.
         StorageError: the directories cannot be listed.
     """
     table = client.get_table(TableRef.parse(spec.target))
     check_insertable(table)
+    partitions = partitions_of(client, table, spec.partition)
+    # As in `compact_table`, the requests are read before the snapshot is taken.
+    pending = waiting_requests if spec.plan_only else end_dead_entries
+    requests = {entry.partition: entry for entry in pending(client, table.ref)}
     switched_off = switched_off_outcome(table, spec)
     if switched_off is not None:
         return [switched_off]
-    # As in `compact_table`, the requests are read before the snapshot is taken.
-    requests = {entry.partition: entry for entry in waiting_requests(client, table.ref)}
     known = snapshot_now(client, [table.ref]).for_compactor()
 
     def planned(own: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
@@ -202,7 +210,6 @@ def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutco
         )
         return planned_outcome(partition, planner.plan(partition))
 
-    partitions = partitions_of(client, table, spec.partition)
     return each_partition(
         client,
         table,

@@ -21,8 +21,8 @@ from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertMode
 from airflow_hiveacid.operators.reporting.plan_text import cleaning_lines, compaction_lines
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.statements.specs import check_parameters_early, statement_spec
+from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT
 from airflow_hiveacid.plan.statements import arguments as statements
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.jobs.specs.statements import StatementSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.arguments import LeftOut
 
 
@@ -378,8 +380,10 @@ class HiveAcidTruncateOperator(HiveAcidRowChangeOperator):
         )
 
 
-class HiveAcidCompactOperator(HiveAcidSparkOperator):
+class HiveAcidCompactOperator(WorkerFirstOperator):
     """Compact a table or one of its partitions.
+
+    The worker plans the compaction, and starts Spark only if a partition is due; see `on_worker`.
 
     Args:
         table: `db.table`.
@@ -390,6 +394,10 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         delta_count: `auto` compacts if there are at least this many delta directories.
         delta_ratio: `auto` compacts if the deltas have at least this fraction of the base's bytes.
         plan_only: report what would be compacted, and change nothing.
+        on_worker: by default, a Spark driver plans the compaction if it would run as a different
+            user than the worker (in cluster deploy mode, or with a login for Spark), or if the
+            worker cannot read the table's files. With True, the worker always plans; with False,
+            always a driver.
     """
 
     does = "Compacts {table} or one of its partitions; its rows do not change."
@@ -404,7 +412,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
         "delta_count",
         "delta_ratio",
         "plan_only",
-        *HiveAcidSparkOperator.template_fields,
+        *WorkerFirstOperator.template_fields,
     )
 
     template_fields_renderers: ClassVar[dict[str, str]] = {
@@ -449,13 +457,25 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator):
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 
+    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+        """Return the result if no partition is due, or the plan with `plan_only`.
+
+        Raises:
+            HiveAcidError: the table is missing or of the wrong kind, or cannot be listed.
+        """
+        from airflow_hiveacid.maintenance.without_spark import nothing_to_compact  # noqa: PLC0415 - needs Arrow
+
+        return nothing_to_compact(client, job, self.build_job())
+
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that the job compacted or would compact."""
         return compaction_lines(result.details)
 
 
-class HiveAcidCleanOperator(HiveAcidSparkOperator):
+class HiveAcidCleanOperator(WorkerFirstOperator):
     """Remove directories that no reader needs any more, and directories of crashed writers.
+
+    The worker cleans the table without Spark; see `on_worker`.
 
     Args:
         table: `db.table`.
@@ -463,6 +483,10 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         retention_s: how many seconds a directory is kept after a newer directory has replaced it.
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
         plan_only: list exactly what would be removed, and remove nothing.
+        on_worker: by default, a Spark driver cleans the table if it would run as a different user
+            than the worker (in cluster deploy mode, or with a login for Spark), or if the worker
+            cannot change the table's files. With True, always the worker; with False, always a
+            driver.
     """
 
     does = "Removes directories of {table} that no reader needs any more."
@@ -475,7 +499,7 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
         "retention_s",
         "orphan_age_s",
         "plan_only",
-        *HiveAcidSparkOperator.template_fields,
+        *WorkerFirstOperator.template_fields,
     )
 
     def __init__(
@@ -509,6 +533,16 @@ class HiveAcidCleanOperator(HiveAcidSparkOperator):
             orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
+
+    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
+        """Clean the table, or plan the cleaning.
+
+        Raises:
+            HiveAcidError: the table is missing or of the wrong kind, or cannot be cleaned.
+        """
+        from airflow_hiveacid.maintenance.without_spark import cleaned  # noqa: PLC0415 - needs Arrow
+
+        return cleaned(client, job, self.build_job(), self.check_alive)
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each directory that the job has removed or would remove."""

@@ -476,11 +476,15 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             failure=failure,
             has_java=self._at_work.has_java,
         )
-        took_s = time.time() - self._progress.began_s
-        for line in (*self.describe(judged), *result_lines(judged, took_s)):
-            self.log.info("%s", line)
-        count_job(judged, took_s)
+        self._report(judged)
         return spec, judged
+
+    def _report(self, result: JobResult) -> None:
+        """Log and count a job's result."""
+        took_s = time.time() - self._progress.began_s
+        for line in (*self.describe(result), *result_lines(result, took_s)):
+            self.log.info("%s", line)
+        count_job(result, took_s)
 
     def _check_before_submit(
         self, context: Context, submission: Submission, hook: HiveAcidHook

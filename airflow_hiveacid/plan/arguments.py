@@ -295,6 +295,15 @@ def truth(value: object, argument: str) -> bool:
             raise ConfigurationError(f"{argument} must be true or false, found {value!r}")
 
 
+def optional_truth(value: object, argument: str) -> bool | None:
+    """Return True or False, or None if the argument was not given.
+
+    Raises:
+        ConfigurationError: the value is neither true nor false.
+    """
+    return None if value is None else truth(value, argument)
+
+
 def delta_count(value: float | str, argument: str) -> int:
     """Return a threshold for the number of delta directories.
 

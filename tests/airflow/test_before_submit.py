@@ -87,6 +87,7 @@ _ANSWERS: Final[dict[str, Any]] = {
     ),
     "get_table_req": _table,
     "get_partitions_by_names": lambda *_: [],
+    "get_config_value": lambda _, default: default,
 }
 
 

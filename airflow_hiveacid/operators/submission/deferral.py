@@ -189,6 +189,11 @@ class Progress:
         self.done = [(one, one.parsed()) for one in woken.note.done]
         self.until_s, self._woken = woken.note.until_s, woken
 
+    @property
+    def is_woken(self) -> bool:
+        """True if a trigger has woken the task, and no job has read the trigger's event yet."""
+        return self._woken is not None
+
     def woken_for(self, job_key: str) -> Woken | None:
         """Return the trigger's event if it is about this job, and None for every later job."""
         woken, self._woken = self._woken, None

@@ -104,14 +104,8 @@ class Submission:
 
     @property
     def may_change_user(self) -> bool:
-        """True if the driver may log in to the metastore as a different user than this worker.
-
-        A driver in a cluster has Spark's credentials. In `env_vars`, a secret, a ticket cache or
-        HADOOP_USER_NAME can change the driver's user.
-        """
-        given = self.arguments
-        own = (given.proxy_user, given.principal, given.keytab, given.env_vars)
-        return self.target.is_cluster or self.target.has_login or any(own)
+        """True if the driver may log in as a different user than this worker."""
+        return may_change_user(self.arguments, self.target)
 
     def check_new(self) -> None:
         """Check the settings that affect only a new submission, and not a resumed submission.
@@ -157,3 +151,13 @@ def _is_released(target: SparkTarget) -> bool:
 
 def _keeps_waiting(arguments: SparkArguments) -> bool:
     return str((arguments.conf or {}).get(_WAITS, "")).strip().lower() == "true"
+
+
+def may_change_user(arguments: SparkArguments, target: SparkTarget) -> bool:
+    """Return whether a driver may log in as a different user than this worker.
+
+    A driver in a cluster has Spark's credentials. In `env_vars`, a secret, a ticket cache or
+    HADOOP_USER_NAME can change the driver's user.
+    """
+    own = (arguments.proxy_user, arguments.principal, arguments.keytab, arguments.env_vars)
+    return target.is_cluster or target.has_login or any(own)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.jobs.codec import to_json
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionPlanner,
     plan_table,
     switched_off_outcome,
 )
+from airflow_hiveacid.maintenance.results import compaction_result
 from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -30,11 +29,12 @@ from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -114,12 +114,13 @@ def compact_table(job: JobContext) -> JobResult:
     """Compact the partitions that need it."""
     spec = job.job_of(CompactSpec)
     table = job.insertable_table(spec.target)
+    policy = job.policy_of(table)
     if spec.plan_only:
-        return _result(job, spec, table, plan_table(job.client, spec))
+        return compaction_result(job.spec, spec, plan_table(job.client, spec), policy)
     switched_off = switched_off_outcome(table, spec)
     if switched_off is not None:
         end_dead_entries(job.client, table.ref)
-        return _result(job, spec, table, [switched_off])
+        return compaction_result(job.spec, spec, [switched_off], policy)
     partitions = partitions_of(job.client, table, spec.partition)
     shared = TableCompaction.of(job, job.client, table, spec)
 
@@ -134,31 +135,4 @@ def compact_table(job: JobContext) -> JobResult:
         at_once=job.spark.sparkContext.defaultParallelism,
         describe=lambda outcome: outcome.text,
     )
-    return _result(job, spec, table, outcomes)
-
-
-def _result(
-    job: JobContext, spec: CompactSpec, table: TableInfo, outcomes: Sequence[CompactionOutcome]
-) -> JobResult:
-    done = [o for o in outcomes if o.done]
-    if done:
-        status = JobStatus.COMMITTED
-    elif spec.plan_only:
-        status = JobStatus.PLANNED
-    else:
-        status = JobStatus.NOTHING_TO_DO
-    return JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=status,
-        table=str(table.ref),
-        txn_id=done[0].txn_id if len(done) == 1 else None,
-        rows=RowCounts(),
-        partitions=tuple(o.partition for o in done if o.partition),
-        files=sum(o.files for o in done),
-        size_bytes=sum(o.bytes_out for o in done),
-        details={
-            "compactions": [to_json(o) for o in outcomes],
-            "conflict_policy": job.policy_of(table).value,
-        },
-    )
+    return compaction_result(job.spec, spec, outcomes, policy)

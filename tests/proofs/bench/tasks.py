@@ -42,6 +42,8 @@ _TABLE: Final = "default.customers"
 _AIMS_S: Final[Mapping[str, float]] = {
     "a MERGE of two rows": 9.0,
     "a cleaning with nothing to do": 5.0,
+    "a compaction with nothing due": 5.0,
+    "the same cleaning in a Spark driver": 5.0,
 }
 
 
@@ -96,7 +98,11 @@ def _measure(folder: Path, repeats: int) -> dict[str, list[float]]:
 
 def _seconds_of(case: str) -> float:
     """Run one task in this process, and return its seconds."""
-    from airflow_hiveacid.operators import HiveAcidCleanOperator, HiveAcidMergeOperator  # noqa: PLC0415 - only in Airflow's environment
+    from airflow_hiveacid.operators import (  # noqa: PLC0415 - only in Airflow's environment
+        HiveAcidCleanOperator,
+        HiveAcidCompactOperator,
+        HiveAcidMergeOperator,
+    )
     from tests.support.airflow_support import run_task  # noqa: PLC0415 - as above
 
     tasks: Mapping[str, Callable[[], Any]] = {
@@ -112,6 +118,12 @@ def _seconds_of(case: str) -> float:
         ),
         "a cleaning with nothing to do": lambda: HiveAcidCleanOperator(
             task_id="clean", table=_TABLE
+        ),
+        "a compaction with nothing due": lambda: HiveAcidCompactOperator(
+            task_id="compact", table=_TABLE
+        ),
+        "the same cleaning in a Spark driver": lambda: HiveAcidCleanOperator(
+            task_id="clean", table=_TABLE, on_worker=False
         ),
     }
     task = tasks[case]()

@@ -260,3 +260,18 @@ def test_the_applications_of_a_wheel_are_found_inside_the_package(
     (inside / "merge.py").write_text("")
     monkeypatch.setattr(packager, "_PACKAGE", tmp_path / "airflow_hiveacid")
     assert packager.application_path("merge") == inside / "merge.py"
+
+
+def test_the_zip_contains_every_package_that_its_modules_import() -> None:
+    members = packager.archive_members()
+    imported = {
+        node.module.split(".")[1]
+        for name, content in members.items()
+        if name.endswith(".py") and name.startswith(("airflow_hiveacid/", f"{packager.APPS}/"))
+        for node in ast.walk(ast.parse(content))
+        if isinstance(node, ast.ImportFrom)
+        and node.module is not None
+        and node.module.startswith("airflow_hiveacid.")
+    }
+    assert {"spark", "storage"} < imported
+    assert imported <= {*packager.ROOMS, *packager.MODULES}

@@ -160,6 +160,7 @@ def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
         )
         job: Any = SimpleNamespace(
             client=client,
+            spec=None,
             job_of=lambda _, spec=spec: spec,
             insertable_table=lambda _: table,
             policy_of=lambda _: ConflictPolicy.HIVE,

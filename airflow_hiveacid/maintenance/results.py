@@ -1,0 +1,64 @@
+"""The results of cleanings and compactions: from outcomes for partitions to a `JobResult`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.format.policies import ConflictPolicy
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+    from airflow_hiveacid.maintenance.clean import CleaningOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+
+
+def cleaning_result(
+    job: JobSpec, spec: CleanSpec, outcomes: Sequence[CleaningOutcome]
+) -> JobResult:
+    """Return the result of a cleaning, or of its plan."""
+    removed = [one for outcome in outcomes for one in outcome.removed]
+    return JobResult(
+        kind=job.kind,
+        job_key=job.job_key,
+        status=_status(is_plan=spec.plan_only, is_done=bool(removed)),
+        table=spec.target,
+        partitions=tuple(o.partition for o in outcomes if o.partition and o.removed),
+        files=len(removed),
+        size_bytes=sum(one.size_bytes for one in removed),
+        details={"cleanings": [to_json(outcome) for outcome in outcomes]},
+    )
+
+
+def compaction_result(
+    job: JobSpec,
+    spec: CompactSpec,
+    outcomes: Sequence[CompactionOutcome],
+    policy: ConflictPolicy,
+) -> JobResult:
+    """Return the result of a table's compaction, or of its plan."""
+    done = [outcome for outcome in outcomes if outcome.done]
+    return JobResult(
+        kind=job.kind,
+        job_key=job.job_key,
+        status=_status(is_plan=spec.plan_only, is_done=bool(done)),
+        table=spec.target,
+        txn_id=done[0].txn_id if len(done) == 1 else None,
+        partitions=tuple(outcome.partition for outcome in done if outcome.partition),
+        files=sum(outcome.files for outcome in done),
+        size_bytes=sum(outcome.bytes_out for outcome in done),
+        details={
+            "compactions": [to_json(outcome) for outcome in outcomes],
+            "conflict_policy": policy.value,
+        },
+    )
+
+
+def _status(*, is_plan: bool, is_done: bool) -> JobStatus:
+    if is_plan:
+        return JobStatus.PLANNED
+    return JobStatus.COMMITTED if is_done else JobStatus.NOTHING_TO_DO

@@ -1,0 +1,75 @@
+"""Whole maintenance jobs that need no Spark: a cleaning, and a compaction with nothing due.
+
+Input is a metastore and a job's spec. Output is a `JobResult`, as for a Spark job.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import PartitionsFailedError
+from airflow_hiveacid.format.policies import chosen_policy
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.compaction_planner import plan_table
+from airflow_hiveacid.maintenance.results import cleaning_result, compaction_result
+from airflow_hiveacid.metastore.preflight import preflight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+log = logging.getLogger("hiveacid")
+
+
+def cleaned(
+    client: MetastorePort, job: JobSpec, spec: CleanSpec, on_step: Callable[[str], None]
+) -> JobResult:
+    """Clean the table of `spec`, or plan the cleaning, and return the result.
+
+    Raises:
+        HiveAcidError: as in `clean_table`.
+    """
+    _warn(client)
+    return cleaning_result(job, spec, clean_table(client, spec, on_step))
+
+
+def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -> JobResult | None:
+    """Return the result of a compaction if no partition is due, or if the job only plans.
+
+    The result is None if the job must compact: a partition is due, or the user has requested a
+    minor or major compaction, which may wait for another client's compaction. The result is also
+    None if one of several partitions cannot be planned, because the others may be due.
+
+    Raises:
+        HiveAcidError: as in `plan_table`.
+    """
+    if not spec.plan_only and spec.choice is not CompactionChoice.AUTO:
+        return None
+    try:
+        outcomes = plan_table(client, spec)
+    except PartitionsFailedError:
+        if spec.plan_only:
+            raise
+        return None
+    due = [outcome for outcome in outcomes if outcome.kind != "none"]
+    if due and not spec.plan_only:
+        log.info("compaction is due: partitions=%d of=%d", len(due), len(outcomes))
+        return None
+    _warn(client)
+    table = client.get_table(TableRef.parse(spec.target))
+    policy = chosen_policy(
+        job.conflict_policy, table.parameters, job.default_conflict_policy, table=table.ref
+    )
+    return compaction_result(job, spec, outcomes, policy)
+
+
+def _warn(client: MetastorePort) -> None:
+    for finding in preflight(client):
+        log.warning("%s", finding)

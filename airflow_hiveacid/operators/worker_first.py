@@ -1,0 +1,124 @@
+"""The base class of operators whose jobs often need no Spark.
+
+A cleaning never needs Spark. A compaction needs Spark only if a partition is due. So the worker
+lists the table's files itself, and starts a Spark driver only if necessary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import conf
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError, StorageError
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.submission.resumption import Resumable
+from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
+from airflow_hiveacid.operators.submission.submission import may_change_user
+from airflow_hiveacid.plan import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.operators.reporting.outlets import Ordered
+
+
+class WorkerFirstOperator(HiveAcidSparkOperator):
+    """Run a job on the worker as far as the job needs no Spark.
+
+    Args:
+        on_worker: by default, a Spark driver does everything if it would run as a different user
+            than the worker: in cluster deploy mode, or with a login for Spark. A driver also does
+            everything if the worker cannot read or change the table's files. With True, the worker
+            does what needs no Spark, or the task fails. With False, a driver does everything.
+    """
+
+    template_fields: Sequence[str] = given_fields(
+        "on_worker", *HiveAcidSparkOperator.template_fields
+    )
+
+    def __init__(
+        self,
+        *,
+        on_worker: bool | str | None = None,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.on_worker = on_worker
+        arguments.EarlyChecks(self.task_id).check(arguments.optional_truth, on_worker=on_worker)
+
+    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+        """Return the job's result, or None if the job needs a Spark driver.
+
+        Raises:
+            HiveAcidError: the job cannot be done.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define its work without Spark")
+
+    def run_one(
+        self, context: Context, number: int, job: Job | MetastoreStatement
+    ) -> tuple[Ordered, JobResult]:
+        """Run a job on the worker, or, if necessary, with Spark."""
+        given = arguments.optional_truth(self.on_worker, "on_worker")
+        has_driver = self._progress.is_woken or self._has_left_driver(context)
+        if has_driver or not (self._may_use_worker if given is None else given):
+            return super().run_one(context, number, job)
+        self._progress.began_s = time.time()
+        hook = HiveAcidHook(self.hive_acid_conn_id)
+        spec = JobSpec(
+            job_key=key_of(context, number),
+            earlier_key=earlier_key_of(context, number),
+            generation=generation_of(context),
+            attempt=str(AttemptId.new(context["ti"].try_number)),
+            metastore=hook.settings.endpoint,
+            job=self.build_job(),
+            conflict_policy=arguments.optional_policy(self.conflict_policy, "conflict_policy"),
+            default_conflict_policy=hook.settings.conflict_policy,
+        )
+        try:
+            with hook.metastore() as client:
+                result = self.without_spark(client, spec)
+        except (StorageError, ConfigurationError) as error:
+            if given:
+                raise
+            self.log.warning("the worker cannot do this job, so a Spark driver does it: %s", error)
+            result = None
+        if result is None:
+            return super().run_one(context, number, job)
+        took_s = round(time.time() - self._progress.began_s, 3)
+        result = dataclasses.replace(result, seconds=took_s)
+        self._report(result)
+        return spec, result
+
+    def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
+        """Raise an error if Airflow has killed the task; the job calls this at each of its steps.
+
+        Raises:
+            JobFailedError: the task was killed.
+        """
+        if self._is_killed:
+            raise JobFailedError("the task was killed")
+
+    @property
+    def _may_use_worker(self) -> bool:
+        option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
+        asks = arguments.truth(option, "option check_before_submit of section [hiveacid]")
+        return asks and not may_change_user(self._arguments(), self._resolve_target())
+
+    @staticmethod
+    def _has_left_driver(context: Context) -> bool:
+        """Return whether an earlier try has left a driver, which this try must resume."""
+        store = context.get("task_state_store")
+        return store is not None and Resumable(store).attempt is not None

@@ -1,0 +1,293 @@
+"""Compaction and cleaning on the worker; Spark starts only if it is necessary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+from airflow.sdk import Asset
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    JobFailedError,
+    LocationPermissionError,
+    PartitionsFailedError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.maintenance import clean_table, compaction_planner, without_spark
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.operators import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
+from airflow_hiveacid.storage.stores.listing import metadata_text
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+    from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+    from tests.support.airflow_support import Connections, FakeSpark
+
+Make: TypeAlias = Callable[..., "WorkerFirstOperator"]
+_REF = TableRef("d", "t")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "t"
+
+
+@pytest.fixture(autouse=True)
+def client(
+    connections: Connections,  # noqa: ARG001 - the connections of every task
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+) -> FakeClient:
+    """A metastore with a table of two deltas, which the hook uses."""
+    monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
+    made = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
+    monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: made)
+    made.create_table(
+        NewTable(ref=_REF, columns=(Column(name="id", type="int"),), location=f"file:{root}")
+    )
+    for number in (1, 2):
+        txn_id = made.open_txn()
+        made.allocate_write_id(txn_id, _REF)
+        _put(root, f"delta_{number:07d}_{number:07d}_0000")
+        made.commit_txn(txn_id)
+    return made
+
+
+def _put(root: Path, name: str) -> None:
+    (root / name).mkdir(parents=True)
+    (root / name / "bucket_00000").write_text("rows")
+
+
+def _put_base(root: Path) -> None:
+    _put(root, "base_0000002")
+    (root / "base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+
+
+def _there(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if not path.name.startswith("_"))
+
+
+def _compact(spark: FakeSpark, **given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
+    return HiveAcidCompactOperator(
+        task_id="task", table="d.t", spark_bin_dir=str(spark.bin_dir), **given
+    )
+
+
+def _clean(spark: FakeSpark, **given: Any) -> HiveAcidCleanOperator:  # noqa: ANN401
+    return HiveAcidCleanOperator(
+        task_id="task", table="d.t", spark_bin_dir=str(spark.bin_dir), **given
+    )
+
+
+def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpark) -> None:
+    task = _compact(spark, outlets=[Asset("a")])
+    result = run_task(task)
+    assert spark.calls == []
+    assert result["status"] == "nothing_to_do"
+    assert result["kind"] == "compact"
+    assert result["job_key"] == "dag/scheduled__2013-01-02/task/-1"
+    assert [one["kind"] for one in result["details"]["compactions"]] == ["none"]
+    assert result["details"]["conflict_policy"] == "hive"
+    assert task.outlets == []
+
+
+def test_an_automatic_compaction_with_a_partition_due_starts_spark(spark: FakeSpark) -> None:
+    run_task(_compact(spark, delta_count="{{ 2 }}", on_worker="{{ true }}"))
+    assert len(spark.calls) == 1
+
+
+def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_planner, "plan_table", None)
+    run_task(_compact(spark, choice="minor"))
+    assert len(spark.calls) == 1
+
+
+def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark) -> None:
+    result = run_task(_compact(spark, choice="major", plan_only=True))
+    assert spark.calls == []
+    assert result["status"] == "planned"
+    assert [one["kind"] for one in result["details"]["compactions"]] == ["major"]
+
+
+def test_the_worker_ends_the_queue_entries_of_dead_workers(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[object] = []
+
+    def end(_: object, ref: object) -> list[Any]:
+        ended.append(ref)
+        return []
+
+    monkeypatch.setattr(compaction_planner, "end_dead_entries", end)
+    run_task(_compact(spark, plan_only=True))
+    assert ended == []
+    run_task(_compact(spark))
+    assert ended == [_REF]
+
+
+def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -> None:
+    _put_base(root)
+    planned = run_task(_clean(spark, plan_only=True))
+    assert len(_there(root)) == 3
+    result = run_task(_clean(spark))
+    assert spark.calls == []
+    assert _there(root) == ["base_0000002"]
+    assert (planned["status"], result["status"]) == ("planned", "committed")
+    for one in (planned, result):
+        (outcome,) = one["details"]["cleanings"]
+        assert [r["path"].rsplit("/", 1)[-1] for r in outcome["removed"]] == [
+            "delta_0000001_0000001_0000",
+            "delta_0000002_0000002_0000",
+        ]
+        assert (one["kind"], one["files"], one["size_bytes"]) == ("clean", 2, 8)
+    again = run_task(_clean(spark))
+    assert again["status"] == "nothing_to_do"
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize(
+    "given", [{"proxy_user": "etl"}, {"keytab": "/k", "principal": "p"}, {"env_vars": {"A": "b"}}]
+)
+def test_a_task_with_a_login_of_its_own_for_spark_starts_spark(
+    spark: FakeSpark, root: Path, make: Make, given: dict[str, Any]
+) -> None:
+    _put_base(root)
+    run_task(make(spark, **given))
+    assert len(spark.calls) == 1
+    assert len(_there(root)) == 3
+    run_task(make(spark, on_worker=True, **given))
+    assert len(spark.calls) == 1
+
+
+def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
+    spark: FakeSpark, root: Path, connections: Connections, tmp_path: Path
+) -> None:
+    _put_base(root)
+    connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
+    run_task(_clean(spark, result_dir=f"file:{tmp_path}/results"))
+    assert len(spark.calls) == 1
+    assert len(_there(root)) == 3
+    connections.remove("spark_default")
+    assert run_task(_clean(spark, on_worker=True))["status"] == "committed"
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_with_on_worker_false_spark_does_everything(spark: FakeSpark, make: Make) -> None:
+    run_task(make(spark, on_worker=False))
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
+    spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
+    run_task(make(spark))
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "name"),
+    [(_compact, compaction_planner, "list_table"), (_clean, clean_table, "check_writable")],
+)
+@pytest.mark.parametrize(
+    "error",
+    [
+        LocationPermissionError(location="file:/t", action="write to", reason="no"),
+        ConfigurationError("no HDFS client"),
+    ],
+)
+def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    where: ModuleType,
+    name: str,
+    error: Exception,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(where, name, refuse)
+    with pytest.raises(type(error)):
+        run_task(make(spark, on_worker=True))
+    assert spark.calls == []
+    log = TaskLog.of_tasks(monkeypatch)
+    run_task(make(spark))
+    assert len(spark.calls) == 1
+    assert f"the worker cannot do this job, so a Spark driver does it: {error}" in log.lines
+
+
+def test_spark_compacts_the_other_partitions_if_one_cannot_be_planned(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PartitionsFailedError(table="d.t", failed={"a=1": "no such directory"}, of=2, done={})
+
+    monkeypatch.setattr(without_spark, "plan_table", refuse)
+    with pytest.raises(PartitionsFailedError):
+        run_task(_compact(spark, plan_only=True))
+    assert spark.calls == []
+    run_task(_compact(spark))
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_a_missing_table_fails_the_task_without_spark(
+    spark: FakeSpark, client: FakeClient, make: Make
+) -> None:
+    client.drop_table(_REF)
+    with pytest.raises(TableNotFoundError):
+        run_task(make(spark))
+    assert spark.calls == []
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_a_driver_that_an_earlier_try_left_is_resumed(
+    spark: FakeSpark, root: Path, make: Make
+) -> None:
+    _put_base(root)
+    store = StateStore({ATTEMPT_KEY: "earlier"})
+    run_task(make(spark, on_worker=True), context_of(task_state_store=store))
+    assert len(spark.calls) == 1
+    assert len(_there(root)) == 3
+
+
+def test_a_killed_cleaning_stops_at_its_next_step(
+    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put_base(root)
+    task = _clean(spark)
+    real = clean_table.with_past
+
+    def killed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        task.on_kill()
+        return real(*given, **more)
+
+    monkeypatch.setattr(clean_table, "with_past", killed)
+    with pytest.raises(JobFailedError, match="the task was killed"):
+        run_task(task)
+    assert len(_there(root)) == 3
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_a_wrong_value_of_on_worker_is_an_import_error_of_the_dag(
+    spark: FakeSpark, make: Make
+) -> None:
+    with pytest.raises(ConfigurationError, match="on_worker must be true or false"):
+        make(spark, on_worker="sometimes")
