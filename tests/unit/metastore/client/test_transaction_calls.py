@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_commit_is_checked_for_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_requests_the_check_for_write_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server skips the check for a client that says that it locks exclusively."""
     client, sent = MetastoreClient(MetastoreEndpoint(uris=("thrift://lab:1",))), list[Any]()
 

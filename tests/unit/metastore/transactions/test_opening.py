@@ -65,7 +65,7 @@ def opened(
 
 
 @pytest.mark.parametrize("operations", [[UPDATE], [DELETE], [INSERT, SELECT]])
-def test_who_writes_by_what_it_reads_sees_also_what_a_short_list_leaves_out(
+def test_a_writer_that_reads_sees_commits_that_the_write_id_list_omits(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -77,7 +77,7 @@ def test_who_writes_by_what_it_reads_sees_also_what_a_short_list_leaves_out(
     assert txn.snapshot.write_ids(table.ref).is_visible(write_id)
 
 
-def test_a_second_writer_of_a_quiet_table_begins_once(
+def test_a_second_writer_does_not_restart_while_the_first_is_still_open(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     """4.x lists the first alone to who asks as if the second were open."""
@@ -90,7 +90,7 @@ def test_a_second_writer_of_a_quiet_table_begins_once(
     assert server.txns[first].state.value == "open"
 
 
-def test_of_several_that_write_or_have_failed_below_it_a_writer_sees_none(
+def test_a_writer_sees_no_open_or_aborted_write_below_its_own(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     """To who asks as if its own write were open, 4.x lists the first alone."""
@@ -142,7 +142,7 @@ def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> Metastore
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("silent_s", [0.0, 30.0])
-def test_a_job_that_was_killed_while_an_answer_was_lost_does_not_begin_anew(
+def test_a_job_killed_while_a_lock_response_was_lost_does_not_restart(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, silent_s: float
 ) -> None:
     def kill() -> None:
@@ -154,7 +154,7 @@ def test_a_job_that_was_killed_while_an_answer_was_lost_does_not_begin_anew(
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
 
-def test_a_job_that_hears_not_whether_it_was_killed_does_not_begin_anew(
+def test_a_job_that_cannot_check_whether_it_was_killed_does_not_restart(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="still cut off")
@@ -164,7 +164,7 @@ def test_a_job_that_hears_not_whether_it_was_killed_does_not_begin_anew(
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
 
-def test_who_begins_anew_because_an_answer_was_lost_began_before_its_rivals(
+def test_a_restart_after_a_lost_response_keeps_the_write_ids_of_its_first_begin(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     rivals: list[WriteId] = []
@@ -183,7 +183,7 @@ def test_who_begins_anew_because_an_answer_was_lost_began_before_its_rivals(
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated", "locked", "fenced"])
-def test_a_job_that_is_killed_while_it_begins_anew_stays_ended(
+def test_a_job_killed_during_a_restart_remains_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, step: str
 ) -> None:
     """It was overtaken before its snapshot; before its next locks stand a kill finds the last."""
@@ -246,7 +246,7 @@ def at_second(step: str, what: Callable[[], object]) -> Callable[[str], None]:
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
-def test_a_job_that_is_killed_while_it_begins_anew_for_a_lost_answer_stays_ended(
+def test_a_job_killed_during_a_restart_after_a_lost_response_remains_aborted(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
 ) -> None:
     def kill() -> None:
@@ -259,7 +259,7 @@ def test_a_job_that_is_killed_while_it_begins_anew_for_a_lost_answer_stays_ended
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
-def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_ended(
+def test_a_job_killed_during_a_restart_after_an_overtaken_lock_wait_remains_aborted(
     server: FakeMetastore,
     table: TableInfo,
     clock: ManualClock,
@@ -287,7 +287,7 @@ def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_end
 
 
 @pytest.mark.parametrize("is_aborted", [False, True])
-def test_only_who_is_still_open_begins_anew_for_waiting_in_vain(
+def test_only_an_open_transaction_restarts_after_being_overtaken_in_the_lock_wait(
     server: FakeMetastore, client: FakeClient, table: TableInfo, is_aborted: bool
 ) -> None:
     holder = start(FakeClient(server), access(table, OVERWRITE))
@@ -309,7 +309,7 @@ def test_only_who_is_still_open_begins_anew_for_waiting_in_vain(
     waiting.look()
 
 
-def test_a_job_that_fails_while_it_begins_anew_leaves_no_transaction_open(
+def test_a_job_that_fails_during_a_restart_leaves_no_open_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     def stop() -> None:
@@ -345,7 +345,7 @@ class Patient(FakeClient):
 
 
 @pytest.mark.parametrize("is_at_work", [False, True])
-def test_nobody_waits_for_a_transaction_that_is_left(
+def test_the_retry_time_of_an_abandoned_transaction_does_not_apply_to_the_next_one(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_at_work: bool
 ) -> None:
     """The beats of the one that is left say nothing of the next one."""
