@@ -77,7 +77,7 @@ def test_a_writer_that_reads_sees_commits_that_the_write_id_list_omits(
     assert txn.snapshot.write_ids(table.ref).is_visible(write_id)
 
 
-def test_a_second_writer_does_not_restart_while_the_first_is_still_open(
+def test_the_transaction_of_a_second_writer_is_not_reopened_while_the_first_is_open(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     """4.x lists the first alone to who asks as if the second were open."""
@@ -142,7 +142,7 @@ def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> Metastore
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("silent_s", [0.0, 30.0])
-def test_a_job_killed_while_a_lock_response_was_lost_does_not_restart(
+def test_a_job_killed_while_a_lock_response_was_lost_does_not_reopen_its_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, silent_s: float
 ) -> None:
     def kill() -> None:
@@ -154,7 +154,7 @@ def test_a_job_killed_while_a_lock_response_was_lost_does_not_restart(
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
 
-def test_a_job_that_cannot_check_whether_it_was_killed_does_not_restart(
+def test_a_job_that_cannot_check_whether_it_was_killed_does_not_reopen_its_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="still cut off")
@@ -164,7 +164,7 @@ def test_a_job_that_cannot_check_whether_it_was_killed_does_not_restart(
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
 
-def test_a_restart_after_a_lost_response_keeps_the_write_ids_of_its_first_begin(
+def test_a_transaction_reopened_after_a_lost_response_keeps_the_write_ids_of_its_begin(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     rivals: list[WriteId] = []
@@ -183,7 +183,7 @@ def test_a_restart_after_a_lost_response_keeps_the_write_ids_of_its_first_begin(
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated", "locked", "fenced"])
-def test_a_job_killed_during_a_restart_remains_aborted(
+def test_a_job_killed_while_its_transaction_is_reopened_remains_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, step: str
 ) -> None:
     """It was overtaken before its snapshot; before its next locks stand a kill finds the last."""
@@ -246,7 +246,7 @@ def at_second(step: str, what: Callable[[], object]) -> Callable[[str], None]:
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
-def test_a_job_killed_during_a_restart_after_a_lost_response_remains_aborted(
+def test_a_job_killed_during_the_reopening_after_a_lost_response_remains_aborted(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
 ) -> None:
     def kill() -> None:
@@ -259,7 +259,7 @@ def test_a_job_killed_during_a_restart_after_a_lost_response_remains_aborted(
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
-def test_a_job_killed_during_a_restart_after_an_overtaken_lock_wait_remains_aborted(
+def test_a_job_killed_during_the_reopening_after_an_overtaken_lock_wait_remains_aborted(
     server: FakeMetastore,
     table: TableInfo,
     clock: ManualClock,
@@ -287,7 +287,7 @@ def test_a_job_killed_during_a_restart_after_an_overtaken_lock_wait_remains_abor
 
 
 @pytest.mark.parametrize("is_aborted", [False, True])
-def test_only_an_open_transaction_restarts_after_being_overtaken_in_the_lock_wait(
+def test_only_an_open_transaction_is_reopened_after_it_was_overtaken_in_the_lock_wait(
     server: FakeMetastore, client: FakeClient, table: TableInfo, is_aborted: bool
 ) -> None:
     holder = start(FakeClient(server), access(table, OVERWRITE))
@@ -309,7 +309,7 @@ def test_only_an_open_transaction_restarts_after_being_overtaken_in_the_lock_wai
     waiting.look()
 
 
-def test_a_job_that_fails_during_a_restart_leaves_no_open_transaction(
+def test_a_job_that_fails_during_the_reopening_leaves_no_open_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     def stop() -> None:

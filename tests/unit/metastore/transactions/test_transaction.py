@@ -163,7 +163,7 @@ def test_the_registered_history_of_a_reader_begins_at_the_lowest_open_write_id(
         assert server.min_history == ({txn.txn_id: {table.ref: 2}} if is_v4 else {})
 
 
-def test_a_commit_of_an_earlier_writer_during_the_opening_also_causes_a_restart(
+def test_a_commit_of_an_earlier_writer_during_the_opening_also_causes_a_reopening(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     rival = client.open_txn()
@@ -187,7 +187,7 @@ def test_a_commit_of_an_earlier_writer_during_the_opening_also_causes_a_restart(
         assert txn.snapshot.write_ids(table.ref).is_visible(1)
 
 
-def test_a_writer_that_is_overtaken_repeatedly_proceeds_after_five_restarts(
+def test_a_writer_that_is_overtaken_repeatedly_proceeds_after_five_reopenings(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     steps: list[str] = []
@@ -214,7 +214,7 @@ def test_a_writer_that_is_overtaken_repeatedly_proceeds_after_five_restarts(
     assert [t.state for t in server.txns.values()].count(TxnState.OPEN) == 0
 
 
-def test_a_writer_past_its_lock_timeout_does_not_restart_again(
+def test_a_writer_past_its_lock_timeout_does_not_reopen_its_transaction_again(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     openings: list[str] = []
@@ -240,7 +240,7 @@ def test_a_writer_past_its_lock_timeout_does_not_restart_again(
         assert len(openings) == 2
 
 
-def test_a_writer_without_lock_wait_still_restarts_if_it_is_overtaken(
+def test_a_writer_without_lock_wait_still_reopens_its_transaction_if_it_is_overtaken(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     seen: list[str] = []
@@ -280,7 +280,7 @@ class BusyClock(ManualClock):
 
 
 @pytest.mark.parametrize("has_written", [True, False])
-def test_a_waiting_writer_restarts_before_it_has_the_lock_if_a_rival_committed(
+def test_a_waiting_writer_reopens_its_transaction_before_it_has_the_lock_if_overtaken(
     client: FakeClient, table: TableInfo, *, has_written: bool
 ) -> None:
     """Another one is before it in the queue, so that it would learn it from the lock much later."""
