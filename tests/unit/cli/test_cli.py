@@ -1,4 +1,4 @@
-"""The command line: rows and directories out, every mistake as one line and an exit status."""
+"""The command line prints rows and directories, and each error as one line with an exit status."""
 
 from __future__ import annotations
 

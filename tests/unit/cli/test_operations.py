@@ -1,4 +1,4 @@
-"""The commands for a person on call, over a fake metastore: what blocks, and what helps."""
+"""The commands for operations, over a fake metastore: what blocks a table, and what helps."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_a_failed_download_of_the_s3a_jars_raises_a_configuration_error(
 
 
 def test_sparks_python_workers_run_the_same_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark starts the first `python3` on PATH, which may be another one without our libraries."""
+    """Spark starts the first `python3` on PATH, which may lack our libraries."""
     monkeypatch.setenv("PATH", "/elsewhere")
     paths: list[str] = []
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""The command line with a metastore: names in, rows and directories out."""
+"""The command line with a metastore: it takes table names, and prints rows and directories."""
 
 from __future__ import annotations
 

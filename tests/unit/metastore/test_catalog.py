@@ -228,7 +228,7 @@ class Wire:
 def test_partitions_are_sent_in_batches_that_keep_each_message_small(
     columns: int, messages: int
 ) -> None:
-    """A server takes 100 MB, and each definition has all columns of the table in it."""
+    """A server accepts 100 MB, and each definition contains all columns of the table."""
     wire: Any = Wire(columns)
     client = CatalogCalls()
     client._connection = wire

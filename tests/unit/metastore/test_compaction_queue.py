@@ -44,7 +44,7 @@ def test_three_states_of_a_compaction_are_pending() -> None:
 
 @pytest.mark.parametrize("partition", ["day=2024-01-05", "day=a%2Fb", "day=x/hour=7"])
 def test_only_queue_entries_of_the_requested_partition_are_parsed(partition: str) -> None:
-    """3.1 tells all of it; a line of others may be one that nobody here understands."""
+    """3.1 returns the whole queue; this client may be unable to parse entries of other tables."""
     table, unheard_of = TableRef("d", "t"), 99
 
     def line(db: str, name: str, kind: int, text: str | None) -> ShowCompactResponseElement:

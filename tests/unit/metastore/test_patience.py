@@ -1,4 +1,4 @@
-"""A metastore that is away for a while is waited for as long as the transaction lives."""
+"""Calls wait for an unavailable metastore for as long as the transaction can be alive."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_unrepeatable_call_waits_for_a_connection_and_is_sent_only_once(
 def test_a_commit_that_may_have_arrived_never_raises_a_login_error(
     stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The login is refused from then on, at the next server, too; whoever commits goes by that."""
+    """After the commit is sent, each server refuses the login. A login error means: not sent."""
     real, opened = connection.open_transport, []
 
     def open_transport(*arguments: object) -> object:

@@ -1,4 +1,4 @@
-"""What the text of a lost commit tells of whoever was first."""
+"""The winner of a write conflict, as the metastore's error text names it."""
 
 from __future__ import annotations
 

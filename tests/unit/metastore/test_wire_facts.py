@@ -1,6 +1,6 @@
 """Compares our IDL with the stubs that another project generated from Hive's own.
 
-Numbers and types are the wire; a wrong one does not fail, it silently means something else.
+A wrong number or type on the wire does not fail: it silently means something else.
 """
 
 from __future__ import annotations

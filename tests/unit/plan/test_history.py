@@ -1,4 +1,4 @@
-"""What is known of commits when the server's own log is heard, too."""
+"""The commit times that are known from notes, snapshots and the metastore's event log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_event_log_that_contradicts_a_note_is_ignored_entirely() -> None:
 
 
 def test_an_event_log_from_before_the_table_was_created_is_ignored_entirely() -> None:
-    """Who has made it anew wrote no event: another server, or the log was off."""
+    """No event shows the new creation: a different server did it, or the log was off."""
     known = Knowledge(born_s=2500.0)
     assert known.with_log({W1: 1000, W2: 2000, W3: 3000}) == known
     assert known.with_log({W1: 2450, W3: 3000}) != known

@@ -1,4 +1,4 @@
-"""Parameters: which texts name them, what their values become, and what crosses the seam."""
+"""Parameters: their markers in SQL text, the types of their values, and their JSON in a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restore does to a partition, by its rows; and which partitions may differ at all."""
+"""How a restore rewrites a partition, and which partitions may differ from a version."""
 
 from __future__ import annotations
 

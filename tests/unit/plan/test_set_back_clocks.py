@@ -1,4 +1,4 @@
-"""Moments of a clock that was set back: known, or refused with the bounds that contradict."""
+"""Moments of a clock that was set back: known, or refused with the contradicting bounds."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_moments_that_the_clock_showed_once_are_still_known(
 
 
 def test_a_foreign_write_after_the_clock_was_set_back_makes_moments_doubtful() -> None:
-    """It was given out later than a clock had shown that is ahead; so it seemed to be too late."""
+    """Its write ID was allocated after a note from a clock ahead, so it seemed too late."""
     past = Past()
     past.wait(3000.0)
     past.commit(past.begin())
@@ -169,7 +169,7 @@ def test_a_job_noted_after_the_reader_took_its_snapshot_is_not_a_contradiction()
 
 
 def test_a_concurrent_snapshot_exposes_a_clock_that_was_set_back_during_a_job() -> None:
-    """By its own clock it ended at 1015, long after what came after it."""
+    """By its own clock, the first job ended long after the second, which really ended later."""
     past = Past(clock_s=1012.0)
     first = past.begin()
     past.wait(-10.0)
@@ -187,7 +187,7 @@ def test_a_concurrent_snapshot_exposes_a_clock_that_was_set_back_during_a_job() 
 
 @pytest.mark.promise("V2")
 def test_a_moment_of_a_clock_that_was_set_back_gives_a_real_state_or_is_refused() -> None:
-    """Where it is set back under a job, nobody but somebody who looks meanwhile can tell."""
+    """No clock is set back during a job here: only a snapshot taken meanwhile could show that."""
     answered = refused = 0
     for seed in range(150):
         dice = random.Random(seed)

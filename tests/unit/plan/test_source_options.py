@@ -1,4 +1,4 @@
-"""Options of a source: a secret is refused and not shown, its place is not."""
+"""Options of a source: a secret is refused and not shown; a reference to a secret is accepted."""
 
 from __future__ import annotations
 

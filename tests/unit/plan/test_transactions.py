@@ -104,7 +104,7 @@ def test_without_table_definitions_only_certain_order_errors_are_refused() -> No
 
 
 def test_an_overwrite_cannot_share_its_target_with_an_insert_of_the_same_from_clause() -> None:
-    """So an overwrite replaces what stands before it as little as what stands behind it."""
+    """So an overwrite replaces neither the rows of earlier INSERTs nor those of later ones."""
     over, append = insert("d.t", InsertMode.OVERWRITE), insert("D.T")
     for pair in ((over, append), (append, over), (over, over)):
         with pytest.raises(SharedTargetError, match="INSERTs 1 and 3 of one FROM clause"):

@@ -1,4 +1,4 @@
-"""The daily statements of ETL (`etl_cases`): how many are read, and what is said of the others."""
+"""Daily ETL statements (`etl_cases`): most are read, and each refusal names an alternative."""
 
 from __future__ import annotations
 

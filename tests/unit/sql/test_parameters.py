@@ -1,4 +1,4 @@
-"""Markers in Hive's dialect: they go through as they are, and count as no literal."""
+"""Parameter markers in Hive's dialect: they remain in the text, and are checked like literals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DIGEST-MD5 without a server: what a challenge may look like, and what becomes of it."""
+"""DIGEST-MD5 without a server: which challenges are accepted, and the response to each."""
 
 from __future__ import annotations
 

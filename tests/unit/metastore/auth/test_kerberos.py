@@ -1,4 +1,4 @@
-"""Kerberos without a KDC: the agreement over any context, and the library's reasons in words."""
+"""Kerberos without a KDC: the negotiation over a fake context, and the library's errors."""
 
 from __future__ import annotations
 

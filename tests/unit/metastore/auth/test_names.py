@@ -1,4 +1,4 @@
-"""A name server that keeps silent, which the system's look-up would wait minutes for."""
+"""A name server that does not answer; the system's look-up would wait for minutes."""
 
 from __future__ import annotations
 

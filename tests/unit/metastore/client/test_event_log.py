@@ -1,4 +1,4 @@
-"""What a log of events tells of one table's commits, and what it must not be taken to tell."""
+"""The commits of one table in the metastore's event log, and the events that prove nothing."""
 
 from __future__ import annotations
 

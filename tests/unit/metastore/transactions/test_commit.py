@@ -92,7 +92,7 @@ def test_a_write_id_missing_from_the_list_is_not_treated_as_aborted(
     *,
     is_done: bool,
 ) -> None:
-    """4.0.1 ends its list at an aborted write ID when nothing committed is known any more."""
+    """4.0.1 ends its list at an aborted write ID if it has no more records of committed ones."""
     write(client, table, clock)
     dead = client.open_txn()
     client.allocate_write_id(dead, table.ref)
@@ -107,7 +107,7 @@ def test_a_write_id_missing_from_the_list_is_not_treated_as_aborted(
 def test_an_abort_is_detected_even_if_the_list_omits_its_write_id(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """As above: the list ends at an earlier aborted write ID, and says nothing of ours."""
+    """As above: the list ends at an earlier aborted write ID and omits ours."""
     write(client, table, clock)
     for _ in range(2):
         txn_id = client.open_txn()
@@ -120,7 +120,7 @@ def test_an_abort_is_detected_even_if_the_list_omits_its_write_id(
 def test_a_commit_above_a_lower_open_write_id_is_not_treated_as_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """A later transaction with a lower write ID: 4.0.1 ends its list there, so we are left out."""
+    """A later transaction has a lower write ID: 4.0.1 ends its list there and omits ours."""
     slow: list[TxnId] = []
     taken_back: list[str] = []
 
@@ -388,7 +388,7 @@ def test_a_transaction_forgotten_before_its_commit_is_sent_is_reported_as_aborte
 def test_a_transaction_forgotten_while_its_commit_is_sent_is_reported_as_aborted(
     server: FakeMetastore, client: FakeClient, clock: ManualClock
 ) -> None:
-    """Open when it was asked about; nobody else can have committed it."""
+    """It was open before its commit was sent, and no other client can have committed it."""
 
     class GivenUp(type(client)):  # type: ignore[misc]
         sent = 0

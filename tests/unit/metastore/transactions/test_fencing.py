@@ -211,7 +211,7 @@ def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
 def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """Also one that it has begun meanwhile."""
+    """This includes a transaction that the job opened meanwhile."""
     client, begun = FakeClient(server), list[TxnId]()
 
     def begin_anew() -> None:
@@ -238,7 +238,7 @@ def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
 def test_a_retry_without_lock_wait_gets_the_locks_of_the_try_that_it_aborts(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_definition: bool
 ) -> None:
-    """A driver that died is open until it times out, and would fail each try until then."""
+    """A dead driver's transaction is open until it times out; each try would fail until then."""
     client, overwrite = FakeClient(server), access(table, DataOperation.OVERWRITE)
     components = components_for([], [overwrite], server.generation)
     dead = client.open_txn()

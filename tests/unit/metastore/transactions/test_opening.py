@@ -1,6 +1,6 @@
-"""What a transaction sees when it begins, whatever the metastore leaves out of its lists.
+"""The snapshot of a new transaction, even if the metastore omits write IDs from its lists.
 
-And who may begin anew when the answer to a request for locks was lost.
+Also shows when a transaction is reopened, for example after a lost response to a lock request.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_a_writer_that_reads_sees_commits_that_the_write_id_list_omits(
 def test_the_transaction_of_a_second_writer_is_not_reopened_while_the_first_is_open(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """4.x lists the first alone to who asks as if the second were open."""
+    """If the request treats the second write as open, 4.x lists only the first write ID."""
     first = client.open_txn()
     client.allocate_write_id(first, table.ref)
     txn = opened(client, table, clock, UPDATE)
@@ -93,7 +93,7 @@ def test_the_transaction_of_a_second_writer_is_not_reopened_while_the_first_is_o
 def test_a_writer_sees_no_open_or_aborted_write_below_its_own(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """To who asks as if its own write were open, 4.x lists the first alone."""
+    """If the request treats the writer's own write as open, 4.x lists only the first write ID."""
     for is_dead in (False, True, False):
         other = client.open_txn()
         client.allocate_write_id(other, table.ref)
@@ -186,7 +186,7 @@ def test_a_transaction_reopened_after_a_lost_response_keeps_the_write_ids_of_its
 def test_a_job_killed_while_its_transaction_is_reopened_remains_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, step: str
 ) -> None:
-    """It was overtaken before its snapshot; before its next locks stand a kill finds the last."""
+    """A rival overtook it before its snapshot. Until its new locks exist, a kill finds the old."""
     seen: list[str] = []
 
     def on_step(name: str) -> None:
@@ -348,7 +348,7 @@ class Patient(FakeClient):
 def test_the_retry_time_of_an_abandoned_transaction_does_not_apply_to_the_next_one(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_at_work: bool
 ) -> None:
-    """The beats of the one that is left say nothing of the next one."""
+    """Heartbeats of the abandoned transaction prove nothing about the next one."""
     client = Patient(server)
 
     def rival() -> None:

@@ -1,4 +1,4 @@
-"""Which open transactions may read a table, as far as their locks prove anything."""
+"""Which open transactions may read a table, judged by their locks."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_transaction_that_ends_before_its_locks_are_listed_still_counts(
 def test_a_client_that_may_lock_tables_one_by_one_counts_as_a_reader(
     client: FakeClient, agent_info: str, *, counts: bool
 ) -> None:
-    """Behind one snapshot it may come to this table yet, and would read less than that has."""
+    """It may still lock this table, and would then miss rows of its older snapshot."""
     opened(client, OTHER, agent_info=agent_info)
     assert bool(readers(client)) is counts
 

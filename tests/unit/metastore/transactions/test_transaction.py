@@ -283,7 +283,7 @@ class BusyClock(ManualClock):
 def test_a_waiting_writer_reopens_its_transaction_before_it_has_the_lock_if_overtaken(
     client: FakeClient, table: TableInfo, *, has_written: bool
 ) -> None:
-    """Another one is before it in the queue, so that it would learn it from the lock much later."""
+    """A second rival is ahead in the queue, so the granted lock would show this much later."""
     first = start(client, access(table, OVERWRITE))
     second = start(client, access(table, OVERWRITE))
     openings: list[int] = []
@@ -315,7 +315,7 @@ def test_a_waiting_writer_reopens_its_transaction_before_it_has_the_lock_if_over
 def test_a_writer_in_a_long_queue_sees_all_commits_of_the_writers_before_it(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """More than a writer may be overtaken without having waited."""
+    """There are more rivals than reopenings allowed to a writer that did not wait."""
     holders = [start(client, access(table, OVERWRITE))]
 
     def next_holder() -> None:

@@ -1,4 +1,4 @@
-"""FROM ... INSERT ... INSERT ...: each INSERT as it would be alone, and what they share."""
+"""FROM ... INSERT ... INSERT ...: each INSERT is read like a single one; queries are shared."""
 
 from __future__ import annotations
 
