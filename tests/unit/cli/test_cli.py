@@ -1,4 +1,4 @@
-"""The command line: rows and directories out, every mistake as one line and an exit status."""
+"""The command line prints rows and directories, and each error as one line with an exit status."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def test_scan_prints_one_json_object_a_row(table: Path, capsys: pytest.CaptureFi
     assert printed == '[\n{"id": 0, "name": "n0"},\n{"id": 2, "name": "n2"}\n]\n'
 
 
-def test_scan_prints_a_table_for_people(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_prints_a_text_table_by_default(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     argv = f"scan --location {table} --write-ids {LIST.format(2)} --schema {SCHEMA}"
     assert cli.main(argv.split()) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -73,7 +75,7 @@ def test_scan_prints_a_table_for_people(table: Path, capsys: pytest.CaptureFixtu
     assert "the first 1 rows; --limit N shows more, --limit 0 all" in printed
 
 
-def test_a_limit_holds_for_json_too(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_limit_applies_to_json_output(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scan(table, "--limit", "1") == 0
     assert rows_in(capsys.readouterr().out) == [[0, "n0"]]
 
@@ -101,7 +103,7 @@ def test_a_limit_holds_for_json_too(table: Path, capsys: pytest.CaptureFixture[s
         ("tables --conn-id a --metastore b", "--conn-id cannot be used with --metastore"),
     ],
 )
-def test_options_that_do_not_go_together_are_named(
+def test_options_that_cannot_be_combined_or_are_missing_are_named(
     argv: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status_of(argv.split()) == 2
@@ -137,7 +139,7 @@ def test_an_invalid_value_is_refused_before_a_server_is_called(
     assert "--help` lists the arguments" in printed
 
 
-def test_scan_puts_identity_in_front_when_asked(
+def test_scan_prints_row_ids_first_if_requested(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert scan(table, "--row-ids", high=1) == 0
@@ -146,7 +148,9 @@ def test_scan_puts_identity_in_front_when_asked(
     ]
 
 
-def test_scan_honours_the_transactions(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_reads_a_compacted_base_only_after_its_transaction_committed(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_acid(table / "base_2_v7/bucket_00000", [insert(1, 0, 77)])
     assert scan(table, "--txns", "9:7:7:") == 0
     assert rows_in(capsys.readouterr().out) == [[0, "n0"], [2, "n2"]]
@@ -161,7 +165,7 @@ def test_scan_of_an_empty_directory_prints_no_row(
     assert capsys.readouterr().out == "[]\n"
 
 
-def test_a_relative_path_is_one_from_here(
+def test_a_relative_path_starts_at_the_current_directory(
     table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(table.parent)
@@ -173,7 +177,7 @@ def test_a_relative_path_is_one_from_here(
 
 
 @pytest.mark.promise("R16")
-def test_inspect_prints_a_table_with_the_reason(
+def test_inspect_prints_the_state_of_each_directory_with_its_reason(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_acid(table / "base_1/bucket_00000", [insert(1, 0, 77)])
@@ -201,7 +205,7 @@ def test_inspect_prints_json_for_programs(table: Path, capsys: pytest.CaptureFix
         ("--schema", "struct<id:array<int>>", 5, "UnsupportedFileError"),
     ],
 )
-def test_an_error_is_one_typed_line_and_a_status(
+def test_an_error_prints_one_line_with_its_type_and_sets_the_exit_status(
     table: Path,
     capsys: pytest.CaptureFixture[str],
     option: str,
@@ -223,7 +227,7 @@ def test_an_error_is_one_typed_line_and_a_status(
 
 
 @pytest.mark.parametrize("argv", [[], ["nothing"], ["health"], ["abort"]])
-def test_a_missing_argument_is_one_line_without_the_list_of_all(
+def test_a_missing_argument_prints_one_line_that_refers_to_help(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status_of(argv) == 2
@@ -232,12 +236,14 @@ def test_a_missing_argument_is_one_line_without_the_list_of_all(
     assert f"`{' '.join(['hiveacid', *[a for a in argv if a != 'nothing']])} --help`" in printed
 
 
-def test_the_program_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["--version"]) == 0
     assert capsys.readouterr().out == f"hiveacid {__version__}\n"
 
 
-def test_damaged_files_are_one_typed_line(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_prints_one_line_with_the_error_type(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (table / "delta_1_1_0" / "bucket_00000").write_bytes(b"no ORC file at all, but some bytes")
     assert scan(table) == 5
     assert capsys.readouterr().err.startswith("error: CorruptFileError: ")
@@ -250,7 +256,7 @@ def test_damaged_files_are_one_typed_line(table: Path, capsys: pytest.CaptureFix
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
     ],
 )
-def test_even_a_mistake_of_ours_shows_no_traceback(
+def test_an_unexpected_error_or_an_interrupt_prints_no_traceback(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: BaseException,
@@ -291,14 +297,14 @@ def test_the_module_runs_as_a_program(table: Path) -> None:
     assert rows_in(found.stdout) == [[0, "n0"], [2, "n2"]]
 
 
-def test_a_metastore_that_does_not_answer_is_one_line_of_a_program() -> None:
+def test_an_unreachable_metastore_prints_one_line_when_run_as_a_program() -> None:
     found = run("scan", "db.t", "--metastore", "127.0.0.1:1")
     assert found.returncode == 4
     assert found.stderr.startswith("error: MetastoreUnavailableError: ")
     assert found.stderr.count("\n") == 1
 
 
-def test_a_machine_without_time_zones_is_told_what_to_install(tmp_path: Path) -> None:
+def test_missing_time_zone_data_is_reported_with_the_package_to_install(tmp_path: Path) -> None:
     row = pa.struct([("t", pa.timestamp("ns"))])
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [event(1, 0, {"t": 5})], row=row)
     argv = ["scan", "--location", str(tmp_path), "--write-ids", LIST.format(1)]
@@ -316,7 +322,7 @@ def test_a_machine_without_time_zones_is_told_what_to_install(tmp_path: Path) ->
     assert "install tzdata" in found.stderr
 
 
-def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_program_without_an_error_message(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, i, i) for i in range(30_000)])
     argv = f"scan --location {tmp_path} --write-ids {LIST.format(1)} --schema {SCHEMA} -o json"
     with subprocess.Popen(
@@ -335,7 +341,7 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("module", "call"), [("program", "parser()"), ("definition", "COMMANDS")])
-def test_the_commands_cost_no_heavy_import(module: str, call: str) -> None:
+def test_defining_the_commands_imports_no_heavy_libraries(module: str, call: str) -> None:
     code = (
         f"import sys; from airflow_hiveacid.cli.{module} import *; {call};"
         "heavy = {'pyarrow', 'numpy', 'rich', 'google.protobuf', 'airflow', 'thrift'};"

@@ -31,7 +31,7 @@ def endpoint(given: str) -> MetastoreEndpoint:
     return endpoint_of(parser().parse_args(["tables", *shlex.split(given)]))
 
 
-def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
+def test_the_metastore_comes_from_the_option_the_environment_or_localhost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert endpoint("").uris == ("thrift://localhost:9083",)
@@ -43,7 +43,7 @@ def test_the_metastore_is_the_given_one_or_the_environments_or_this_machines(
         endpoint("--metastore ' , '")
 
 
-def test_each_login_can_be_given() -> None:
+def test_each_login_can_be_set_with_options() -> None:
     keytab = "--kerberos-client etl@LAB.TEST --kerberos-keytab /k --protection privacy"
     assert endpoint(f"{KERBEROS} {keytab}").login == KerberosLogin(
         service="hive/_HOST@LAB.TEST",
@@ -76,13 +76,13 @@ def test_each_login_can_be_given() -> None:
         ("--metastore https://h:1", "transport is plain"),
     ],
 )
-def test_what_a_connection_refuses_is_refused(given: str, words: str) -> None:
+def test_settings_that_a_connection_refuses_are_refused(given: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         endpoint(given)
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "env:hunter2 is mine"])
-def test_a_secret_itself_is_no_option_and_not_repeated(
+def test_a_secret_on_the_command_line_is_refused_and_not_printed(
     secret: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     login = ["--transport", "tls", "--authentication", "password", "--user", "etl"]
@@ -95,7 +95,9 @@ def test_a_secret_itself_is_no_option_and_not_repeated(
 @pytest.mark.parametrize(
     "option", ["--authentication none", "--secret-in-clear", "--user etl", "--ca-certificate /c"]
 )
-def test_a_login_goes_with_a_table_only(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metastore_options_cannot_be_used_with_a_location(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     argv = f"inspect --location /t --write-ids db.t:1:1:: {option}"
     assert status_of(argv.split()) == 2
     assert f"{option.partition(' ')[0]} cannot be used with --location" in capsys.readouterr().err
@@ -105,7 +107,7 @@ def test_a_login_goes_with_a_table_only(option: str, capsys: pytest.CaptureFixtu
     "command",
     ["scan", "inspect", "convert --to full_acid --dry-run", "health", "explain", "history"],
 )
-def test_every_command_that_asks_a_metastore_logs_in(
+def test_every_command_that_calls_a_metastore_logs_in(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = f"{command} db.t {KERBEROS} --kerberos-client c@R --kerberos-keytab /nowhere/k"

@@ -1,4 +1,4 @@
-"""The commands for a person on call, over a fake metastore: what blocks, and what helps."""
+"""The commands for operations, over a fake metastore: what blocks a table, and what helps."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def records(run: Callable[..., str]) -> Callable[..., list[dict[str, Any]]]:
     return command
 
 
-def test_tables_without_transactions_are_listed_only_if_asked_for(
+def test_tables_without_transactions_are_listed_only_with_the_option_all(
     client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
 ) -> None:
     flat = TableRef("demo", "flat")
@@ -132,7 +132,7 @@ def test_the_transactions_that_were_aborted_before_an_error_are_printed(
     assert json.loads(capsys.readouterr().out) == [{"txn_id": txn_id, "is_aborted": True}]
 
 
-def test_a_table_that_cannot_be_read_is_named_below_the_others(
+def test_tables_that_cannot_be_read_are_reported_after_the_others(
     client: FakeClient, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     denied, real = TableRef("demo", "denied"), FakeClient.get_table
@@ -155,14 +155,14 @@ def test_a_table_that_cannot_be_read_is_named_below_the_others(
 
 
 @pytest.mark.parametrize("form", ["table", "plain"])
-def test_names_of_others_do_not_control_the_terminal(form: str) -> None:
+def test_control_characters_in_printed_values_are_escaped(form: str) -> None:
     answer = Answer(records=[{"user": "\x1b]0;title\x07\nroot é"}], columns=(field("user"),))
     told = shown(answer, form)
     assert "\x1b" not in told
     assert "\\x1b]0;title\\x07\\nroot é" in told
 
 
-def test_a_terminal_without_a_letter_shows_its_escape(
+def test_characters_that_the_terminal_cannot_encode_are_escaped(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.create_table(NewTable(ref=TableRef("demo", "u"), columns=COLUMNS))
@@ -173,7 +173,7 @@ def test_a_terminal_without_a_letter_shows_its_escape(
     assert b"7 \\xfcber" in ascii_only.buffer.getvalue()
 
 
-def test_nothing_is_done_if_its_result_cannot_be_printed(
+def test_a_command_does_nothing_if_standard_output_is_closed(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     txn_id = opened(client, DataOperation.SELECT)
@@ -183,7 +183,7 @@ def test_nothing_is_done_if_its_result_cannot_be_printed(
     assert txn_id in client.valid_txns().open
 
 
-def test_every_form_has_the_same_records(run: Callable[..., str]) -> None:
+def test_every_output_format_contains_the_same_records(run: Callable[..., str]) -> None:
     found = json.loads(run("tables", "-o", "json"))
     assert yaml.safe_load(run("tables", "-o", "yaml")) == found
     head, line = run("tables", "-o", "plain").splitlines()
@@ -237,7 +237,7 @@ def explained(
     return explain
 
 
-def test_a_table_that_needs_nothing_is_fine(
+def test_explain_reports_a_table_that_needs_no_maintenance_as_fine(
     explained: Callable[..., list[tuple[str, str, str]]], run: Callable[..., str]
 ) -> None:
     (compaction, cleaning) = explained()
@@ -247,7 +247,7 @@ def test_a_table_that_needs_nothing_is_fine(
     assert run("explain", "demo.t").startswith("demo.t: full acid table at ")
 
 
-def test_a_switch_of_the_owner_comes_before_what_is_due(
+def test_explain_lists_table_properties_that_block_maintenance_before_due_work(
     client: FakeClient, explained: Callable[..., list[tuple[str, str, str]]]
 ) -> None:
     client.set_table_parameters(REF, {"NO_AUTO_COMPACTION": "true", "NO_CLEANUP": "true"})
@@ -260,7 +260,7 @@ def test_a_switch_of_the_owner_comes_before_what_is_due(
     assert "2 delta directories (threshold 2)" in due[2]
 
 
-def test_an_open_write_holds_back_what_would_be_due_without_it(
+def test_explain_names_the_open_write_that_blocks_a_due_compaction(
     client: FakeClient, tmp_path: Path, explained: Callable[..., list[tuple[str, str, str]]]
 ) -> None:
     txn_id = write(client, tmp_path, ends=False)
@@ -274,7 +274,7 @@ def test_an_open_write_holds_back_what_would_be_due_without_it(
     assert waiting[:2] == ("compaction", "waiting"), "the two deltas before it can be compacted"
 
 
-def test_a_reader_that_keeps_files_is_named_with_the_command_that_ends_it(
+def test_explain_names_the_reader_that_keeps_files_and_the_command_to_abort_it(
     client: FakeClient, tmp_path: Path, explained: Callable[..., list[tuple[str, str, str]]]
 ) -> None:
     txn_id = opened(client, DataOperation.SELECT, job="report/daily")
@@ -288,7 +288,7 @@ def test_a_reader_that_keeps_files_is_named_with_the_command_that_ends_it(
     assert explained()[0][:2] == ("cleaning", "due")
 
 
-def test_the_queue_is_told_and_a_failure_with_its_message(
+def test_explain_reports_queued_and_failed_compactions_with_their_messages(
     client: FakeClient, explained: Callable[..., list[tuple[str, str, str]]]
 ) -> None:
     client.request_compaction(REF, None, CompactionType.MAJOR)
@@ -304,7 +304,7 @@ def test_the_queue_is_told_and_a_failure_with_its_message(
     assert "disk full" in failed[2]
 
 
-def test_many_findings_of_one_kind_are_cut() -> None:
+def test_explain_limits_the_findings_of_one_kind_and_counts_the_rest() -> None:
     due = Finding(about="compaction", urgency=Urgency.DUE, what="due")
     fine = Finding(about="cleaning", urgency=Urgency.FINE, what="nothing to remove")
     said = [one.what for one in capped([*[due] * 7, fine])]
@@ -314,7 +314,7 @@ def test_many_findings_of_one_kind_are_cut() -> None:
 # ---- plan and compact ----------------------------------------------------------------------------
 
 
-def test_a_plan_includes_the_request_of_another_client(
+def test_a_plan_includes_a_compaction_that_a_different_client_requested(
     client: FakeClient, records: Callable[..., list[dict[str, Any]]]
 ) -> None:
     (fine,) = records("plan", "demo.t")
@@ -342,7 +342,7 @@ def test_a_compaction_is_planned_without_spark(
     assert client.show_compactions(REF) == ()
 
 
-def test_a_compaction_is_a_job_of_its_own_and_needs_pyspark(
+def test_each_compact_command_starts_a_new_job_and_needs_pyspark(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[JobSpec] = []
@@ -392,7 +392,7 @@ def test_a_cleaning_is_planned_and_done_without_spark(
     assert [path.name for path in (tmp_path / "t").glob("[bd]*_*")] == ["base_3"]
 
 
-def test_a_planned_cleaning_ends_no_entry_of_the_queue_and_removes_no_staging(
+def test_a_cleaning_dry_run_changes_no_queue_entry_and_removes_no_staged_files(
     client: FakeClient,
     tmp_path: Path,
     run: Callable[..., str],
@@ -439,7 +439,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_a_machine_with_everything_passes_and_no_probe_is_left(
+def test_the_check_passes_on_a_complete_machine_and_leaves_no_probe_files(
     machine: Path, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     assert machine.exists()
@@ -462,7 +462,7 @@ def test_a_machine_with_everything_passes_and_no_probe_is_left(
         ("spark-submit", "JAVA_HOME is not set", 1, "ended with 1: JAVA_HOME is not set"),
     ],
 )
-def test_a_failed_step_says_why_and_the_others_run_all_the_same(
+def test_a_failed_check_step_reports_the_reason_and_the_other_steps_still_run(
     machine: Path,
     capsys: pytest.CaptureFixture[str],
     client: FakeClient,
@@ -482,7 +482,7 @@ def test_a_failed_step_says_why_and_the_others_run_all_the_same(
     assert "1 of 5 steps failed" in printed.err
 
 
-def test_a_check_ends_with_the_status_of_the_first_failure(
+def test_the_check_exits_with_the_status_of_the_first_failed_step(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (machine / "spark-submit").unlink()
@@ -490,7 +490,7 @@ def test_a_check_ends_with_the_status_of_the_first_failure(
     assert "3 of 5 steps failed" in capsys.readouterr().err
 
 
-def test_a_setting_that_should_change_fails_the_check(
+def test_an_unsuitable_metastore_setting_fails_the_check(
     machine: Path, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert machine.exists()
@@ -498,7 +498,7 @@ def test_a_setting_that_should_change_fails_the_check(
     assert "1 of 5 steps failed" in run("check", status=5)
 
 
-def test_a_job_that_says_nothing_fails_the_check_and_leaves_no_table(
+def test_a_check_job_without_a_result_fails_the_check_and_leaves_no_table(
     machine: Path, client: FakeClient, run: Callable[..., str]
 ) -> None:
     assert machine.exists()

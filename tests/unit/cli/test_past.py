@@ -70,7 +70,7 @@ def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[...,
     return command
 
 
-def test_a_version_is_scanned_and_inspected(run: Callable[..., str]) -> None:
+def test_scan_and_inspect_read_a_past_version(run: Callable[..., str]) -> None:
     assert rows_in(run("scan", "default.t", "--version", "1", "-o", "json")) == [[1, "n1"]]
     told = run("inspect", "default.t", "--version", "1")
     assert "a reader sees writes up to 1\n" in told
@@ -86,18 +86,18 @@ def test_a_version_is_scanned_and_inspected(run: Callable[..., str]) -> None:
         (["--tag", "a"], 3, "VersionUnknownError: table default.t: has no tag 'a'"),
     ],
 )
-def test_what_never_was_is_one_line(
+def test_a_missing_or_invalid_version_is_reported(
     run: Callable[..., str], asked: list[str], status: int, why: str
 ) -> None:
     assert why in run("scan", "default.t", *asked, status=status)
 
 
-def test_a_directory_has_no_versions(run: Callable[..., str], tmp_path: Path) -> None:
+def test_a_version_cannot_be_used_with_a_location(run: Callable[..., str], tmp_path: Path) -> None:
     where = ["--location", str(tmp_path), "--write-ids", "default.t:2:9::", "--version", "1"]
     assert "--version cannot be used with --location" in run("inspect", *where, status=2)
 
 
-def test_a_history_is_a_table_or_json(
+def test_history_prints_a_table_or_json(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:
     write(client, tmp_path, "base_3")
@@ -113,7 +113,7 @@ def test_a_history_is_a_table_or_json(
     assert len(json.loads(run("history", "default.t", "-o", "json", "--limit", "1"))) == 1
 
 
-def test_a_tag_is_made_listed_read_and_removed(
+def test_a_tag_is_created_listed_read_and_removed(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:
     asked = ["tag", "default.t", "first", "--version", "1", "--keep-for", "2 days"]
@@ -135,7 +135,9 @@ def test_a_tag_is_made_listed_read_and_removed(
     assert "is not a duration" in run("tag", "default.t", "a", "--keep-for", "long", status=2)
 
 
-def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str]) -> None:
+def test_keep_sets_and_removes_the_guarantee_of_readable_versions(
+    client: FakeClient, run: Callable[..., str]
+) -> None:
     run("keep", "default.t", "--readable-for", "7 days")
     parameters = client.get_table(REF).parameters
     assert parameters["hiveacid.readable.for"] == "7 days"
@@ -155,14 +157,14 @@ def test_a_table_is_kept_and_let_go(client: FakeClient, run: Callable[..., str])
         (["first", "--remove", "--keep-for", "2 days"], "--keep-for cannot be used with --remove"),
     ],
 )
-def test_no_option_of_a_tag_is_passed_over(
+def test_a_tag_option_that_would_have_no_effect_is_refused(
     run: Callable[..., str], asked: list[str], why: str
 ) -> None:
     assert why in run("tag", "default.t", *asked, status=2)
     assert run("tag", "default.t", "-o", "plain") == ""
 
 
-def test_a_missing_tag_is_told_beside_those_that_are_there(run: Callable[..., str]) -> None:
+def test_a_missing_tag_is_reported_with_the_existing_tags(run: Callable[..., str]) -> None:
     run("tag", "default.t", "first", "--version", "1")
     assert "its tags are: first" in run("tag", "default.t", "frist", "--remove", status=3)
 
@@ -170,7 +172,7 @@ def test_a_missing_tag_is_told_beside_those_that_are_there(run: Callable[..., st
 @pytest.mark.parametrize(
     "command", [["history"], ["tag"], ["keep", "--readable-for", "7 days"], ["keep", "--off"]]
 )
-def test_a_table_without_transactions_has_no_past_and_stays_as_it_is(
+def test_history_tag_and_keep_refuse_a_flat_table_and_leave_it_unchanged(
     client: FakeClient, run: Callable[..., str], tmp_path: Path, command: list[str]
 ) -> None:
     flat = TableRef("default", "flat")
@@ -183,7 +185,7 @@ def test_a_table_without_transactions_has_no_past_and_stays_as_it_is(
     assert client.get_table(flat).parameters == before
 
 
-def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
+def test_keep_off_is_refused_until_the_tags_of_the_table_are_removed(
     client: FakeClient, run: Callable[..., str]
 ) -> None:
     run("tag", "default.t", "first", "--version", "1")
@@ -200,7 +202,7 @@ def test_a_table_with_a_tag_is_let_go_when_the_tag_is(
     assert "hiveacid.readable.for" not in client.get_table(REF).parameters
 
 
-def test_what_can_be_read_by_its_tag_alone_is_called_so() -> None:
+def test_a_version_that_is_readable_only_by_its_tag_is_shown_as_tag() -> None:
     old = VersionEntry(
         number=1,
         committed=TimeBounds(),
@@ -218,7 +220,7 @@ def test_what_can_be_read_by_its_tag_alone_is_called_so() -> None:
     assert ends == ["yes", "no", "tag"]
 
 
-def test_a_table_that_was_just_made_has_no_version_yet(
+def test_history_reports_that_a_new_table_has_no_version_yet(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:
     new = TableRef("default", "new")
@@ -227,7 +229,7 @@ def test_a_table_that_was_just_made_has_no_version_yet(
     assert run("history", "default.new") == "default.new: no version yet\n"
 
 
-def test_only_compactions_that_have_not_finished_are_counted(
+def test_history_counts_only_unfinished_compactions(
     client: FakeClient, run: Callable[..., str]
 ) -> None:
     client.request_compaction(REF, None, CompactionType.MAJOR)
@@ -239,7 +241,7 @@ def test_only_compactions_that_have_not_finished_are_counted(
     assert "compaction" not in run("history", "default.t")
 
 
-def test_times_and_rows_of_a_version_fit_into_a_terminal() -> None:
+def test_history_prints_times_in_seconds_and_short_row_counts() -> None:
     seconds = 1_764_000_000.123
     one = VersionEntry(
         number=1,
@@ -264,7 +266,7 @@ def test_times_and_rows_of_a_version_fit_into_a_terminal() -> None:
     assert "+1,200 ~3  " in told[2]
 
 
-def test_a_restore_is_planned_row_by_row_without_spark(
+def test_restore_with_dry_run_counts_changed_rows_without_spark(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:
     txn_id = client.open_txn()
@@ -288,7 +290,7 @@ def test_a_restore_is_planned_row_by_row_without_spark(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_restore_that_comes_too_late_says_what_would_have_kept_it(
+def test_a_restore_to_a_removed_version_names_the_command_that_would_have_kept_it(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:
     write(client, tmp_path, "base_3")
@@ -297,7 +299,7 @@ def test_a_restore_that_comes_too_late_says_what_would_have_kept_it(
     assert "keep default.t --readable-for '7 days'" in told
 
 
-def test_a_restore_without_pyspark_says_where_it_runs(
+def test_a_restore_without_pyspark_names_the_operator_to_use(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
@@ -314,7 +316,7 @@ def test_a_restore_without_pyspark_says_where_it_runs(
         (["--tag", "good"], "tag good"),
     ],
 )
-def test_a_restore_is_one_job_of_its_own_and_tells_its_version(
+def test_each_restore_command_starts_a_new_job_and_prints_the_committed_version(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, asked: list[str], version: str
 ) -> None:
     jobs: list[JobContext] = []

@@ -27,14 +27,14 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return ran
 
 
-def test_it_holds_what_the_projects_own_spark_environment_holds() -> None:
+def test_the_spark_environment_has_the_same_requirements_as_the_projects_own() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert sorted(spark_environment.requirements()) == sorted(
         project["dependency-groups"]["spark-runtime"]
     )
 
 
-def test_no_extra_mixes_spark_with_airflow() -> None:
+def test_no_dependency_or_extra_of_the_provider_contains_pyspark() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for packages in (
         project["project"]["dependencies"],
@@ -43,7 +43,7 @@ def test_no_extra_mixes_spark_with_airflow() -> None:
         assert not [p for p in packages if p.startswith("pyspark")]
 
 
-def test_one_command_makes_it_and_says_what_to_set(
+def test_one_command_creates_the_environment_and_prints_the_setting_for_airflow(
     tmp_path: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "spark"
@@ -55,7 +55,7 @@ def test_one_command_makes_it_and_says_what_to_set(
     assert f"export AIRFLOW__HIVEACID__SPARK_BIN_DIR={home}/bin" in capsys.readouterr().out
 
 
-def test_a_new_one_gets_the_newest_pyspark_that_the_tests_run_with(
+def test_a_new_environment_gets_the_newest_tested_pyspark(
     tmp_path: Path, commands: list[list[str]]
 ) -> None:
     tested = f"pyspark=={spark_environment.NEWEST_TESTED}"
@@ -66,7 +66,7 @@ def test_a_new_one_gets_the_newest_pyspark_that_the_tests_run_with(
     assert tested in commands[-1]
 
 
-def test_an_environment_that_is_there_is_only_added_to(
+def test_packages_are_added_to_an_existing_environment_without_recreating_it(
     tmp_path: Path, commands: list[list[str]]
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -78,14 +78,14 @@ def test_an_environment_that_is_there_is_only_added_to(
 
 
 @pytest.mark.parametrize("program", ["/nowhere/python", "/bin/false"])
-def test_a_step_that_fails_is_one_typed_error(
+def test_a_failed_step_is_reported_as_a_configuration_error(
     tmp_path: Path, program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["spark-environment", str(tmp_path / "x"), "--python", program]) == 2
     assert capsys.readouterr().err.startswith("error: ConfigurationError: ")
 
 
-def test_it_is_packed_without_spark_and_runs_where_it_is_unpacked(
+def test_a_packed_environment_omits_spark_and_runs_after_unpacking(
     tmp_path: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     home, archive = tmp_path / "spark", tmp_path / "apps" / "environment.tar.gz"
@@ -111,7 +111,7 @@ def test_it_is_packed_without_spark_and_runs_where_it_is_unpacked(
     assert printed.stdout.split()[1] == str(tmp_path / "node")
 
 
-def test_what_is_no_environment_is_not_packed(tmp_path: Path) -> None:
+def test_a_directory_without_an_environment_is_not_packed(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no environment to pack in"):
         list(spark_environment.pack(str(tmp_path), str(tmp_path / "a.tar.gz")))
     assert list(tmp_path.iterdir()) == []
@@ -126,7 +126,7 @@ def _with_hadoop(home: Path, version: str) -> None:
     (jars / f"hadoop-client-api-{version}.jar").touch()
 
 
-def test_with_s3_it_holds_the_library_and_the_jars_of_sparks_own_hadoop(
+def test_with_s3_the_environment_gets_its_library_and_the_jars_of_sparks_hadoop(
     tmp_path: Path,
     commands: list[list[str]],
     capsys: pytest.CaptureFixture[str],
@@ -147,7 +147,7 @@ def test_with_s3_it_holds_the_library_and_the_jars_of_sparks_own_hadoop(
     assert cli.main(["spark-environment", str(home), "--s3"]) == 0
 
 
-def test_without_being_asked_for_s3_nothing_of_it_comes(
+def test_without_the_s3_option_no_s3_library_or_jar_is_installed(
     tmp_path: Path, commands: list[list[str]]
 ) -> None:
     _with_hadoop(tmp_path, SPARK_S3A.hadoop)
@@ -160,7 +160,7 @@ def test_without_being_asked_for_s3_nothing_of_it_comes(
     ("hadoop", "words"),
     [("3.3.4", "has Hadoop 3.3.4.*org.apache.hadoop:hadoop-aws:3.3.4"), (None, "no PySpark in")],
 )
-def test_jars_of_another_hadoop_are_not_put_beside_spark(
+def test_s3a_jars_are_added_only_to_a_pyspark_with_the_matching_hadoop(
     tmp_path: Path, hadoop: str | None, words: str
 ) -> None:
     if hadoop is not None:
@@ -170,7 +170,7 @@ def test_jars_of_another_hadoop_are_not_put_beside_spark(
     assert not (tmp_path / "s3a").exists()
 
 
-def test_a_maven_that_fails_is_one_typed_error(
+def test_a_failed_download_of_the_s3a_jars_raises_a_configuration_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _with_hadoop(tmp_path, SPARK_S3A.hadoop)
@@ -184,7 +184,7 @@ def test_a_maven_that_fails_is_one_typed_error(
 
 
 def test_sparks_python_workers_run_the_same_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark starts the first `python3` on PATH, which may be another one without our libraries."""
+    """Spark starts the first `python3` on PATH, which may lack our libraries."""
     monkeypatch.setenv("PATH", "/elsewhere")
     paths: list[str] = []
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""The command line with a metastore: names in, rows and directories out."""
+"""The command line with a metastore: it takes table names, and prints rows and directories."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return command
 
 
-def test_scan_takes_columns_place_and_write_ids_from_the_metastore(
+def test_scan_takes_columns_location_and_write_ids_from_the_metastore(
     plain: TableRef, run: Callable[..., str]
 ) -> None:
     assert rows_in(run("scan", str(plain), "-o", "json")) == [[7, "n7"], [8, "n8"]]
     assert "default.plain: 2 rows" in run("scan", "Default.Plain")
 
 
-def test_an_open_write_is_not_shown(
+def test_scan_does_not_show_an_open_write(
     client: FakeClient, plain: TableRef, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     txn_id = client.open_txn()
@@ -114,7 +114,7 @@ def test_an_open_write_is_not_shown(
     assert "99" in run("scan", str(plain), "-o", "json")
 
 
-def test_partition_values_are_columns_and_one_partition_can_be_named(
+def test_scan_shows_partition_values_as_columns_and_can_read_a_single_partition(
     monthly: TableRef, run: Callable[..., str]
 ) -> None:
     both = json.loads(run("scan", str(monthly), "-o", "json"))
@@ -127,7 +127,7 @@ def test_partition_values_are_columns_and_one_partition_can_be_named(
 @pytest.mark.parametrize(
     ("text", "value"), [("03", 3), ("1_000", None), ("x", None), ("1" + "0" * 30, None)]
 )
-def test_partition_values_mean_what_hive_reads_in_them(
+def test_partition_values_are_converted_as_hive_converts_them(
     client: FakeClient,
     monthly: TableRef,
     tmp_path: Path,
@@ -142,7 +142,7 @@ def test_partition_values_mean_what_hive_reads_in_them(
     assert rows_in(found) == [[9, "n9", value]]
 
 
-def test_scanning_holds_a_transaction_and_inspecting_does_not(
+def test_scan_holds_a_lock_during_the_read_and_inspect_does_not(
     server: FakeMetastore, plain: TableRef, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
@@ -160,7 +160,7 @@ def test_scanning_holds_a_transaction_and_inspecting_does_not(
     assert FakeClient(server).show_locks(plain) == ()
 
 
-def test_inspect_shows_every_partition_under_the_snapshot_it_names(
+def test_inspect_prints_the_snapshot_and_the_state_of_every_partition(
     monthly: TableRef, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     text = run("inspect", str(monthly))
@@ -180,13 +180,13 @@ def test_inspect_shows_every_partition_under_the_snapshot_it_names(
     ],
 )
 @pytest.mark.usefixtures("monthly")
-def test_what_is_not_there_is_named(
+def test_a_missing_table_or_partition_is_named(
     argv: str, status: int, error: str, run: Callable[..., str]
 ) -> None:
     assert run(*argv.split(), status=status).startswith(f"error: {error}")
 
 
-def test_a_partition_of_an_unpartitioned_table_is_a_mistake(
+def test_a_partition_of_an_unpartitioned_table_is_refused(
     plain: TableRef, run: Callable[..., str]
 ) -> None:
     argv = ["inspect", str(plain), "--partition", "month=1"]
@@ -201,7 +201,7 @@ def test_a_table_without_transactions_is_refused(
     assert "NotTransactionalError" in run("scan", str(ref), status=5)
 
 
-def test_a_metastore_that_does_not_answer_is_one_line(run: Callable[..., str]) -> None:
+def test_an_unreachable_metastore_prints_one_line(run: Callable[..., str]) -> None:
     text = run("scan", "db.t", "--metastore", "127.0.0.1:1", status=4)
     assert text.startswith("error: MetastoreUnavailableError: metastore thrift://127.0.0.1:1")
     assert text.count("\n") == 1
@@ -229,7 +229,9 @@ def insert_only(client: FakeClient, tmp_path: Path, request: pytest.FixtureReque
     return ref
 
 
-def test_an_insert_only_table_is_shown_too(insert_only: TableRef, run: Callable[..., str]) -> None:
+def test_scan_and_inspect_read_an_insert_only_table(
+    insert_only: TableRef, run: Callable[..., str]
+) -> None:
     assert rows_in(run("scan", str(insert_only), "-o", "json")) == [[7, "n7"]]
     (entry,) = json.loads(run("inspect", str(insert_only), "-o", "json"))
     assert (entry["type"], entry["state"], entry["files"], entry["rows"]) == ("delta", "live", 1, 1)
@@ -248,7 +250,7 @@ def test_a_file_at_the_root_of_an_insert_only_table_is_refused(
     assert "Trino reads them" in run("scan", str(insert_only), status=5)
 
 
-def test_an_insert_only_table_of_text_is_scanned_and_its_rows_are_not_counted(
+def test_an_insert_only_text_table_is_scanned_but_its_rows_are_not_counted(
     client: FakeClient, tmp_path: Path, run: Callable[..., str]
 ) -> None:
     ref = TableRef("default", "texts")

@@ -47,7 +47,7 @@ def decode(data: object) -> Outer:
     return from_json(Outer, data, reader=Side.APPLICATION)
 
 
-def test_values_come_back_as_they_went() -> None:
+def test_values_survive_a_round_trip_through_json() -> None:
     assert decode(to_json(FULL)) == FULL
 
 
@@ -58,11 +58,11 @@ def test_plain_values_keep_their_type(value: object) -> None:
     assert type(again) is type(value)
 
 
-def test_defaults_fill_what_is_missing() -> None:
+def test_missing_fields_get_their_defaults() -> None:
     assert decode({"name": "x", "inner": {"number": 1}}) == Outer(name="x", inner=Inner(number=1))
 
 
-def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
+def test_an_integer_becomes_a_float_where_a_float_is_expected() -> None:
     ratio = decode({"name": "x", "inner": {"number": 1}, "ratio": 2, "maybe": 3}).ratio
     assert (ratio, type(ratio)) == (2.0, float)
 
@@ -91,19 +91,21 @@ def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
         ({"name": None}, "At name: expected str, found NoneType"),
     ],
 )
-def test_a_misfit_says_where_and_which_side(change: dict[str, object], message: str) -> None:
+def test_an_unexpected_value_is_reported_with_its_field_and_the_older_side(
+    change: dict[str, object], message: str
+) -> None:
     data = {"name": "x", "inner": {"number": 1}, **change}
     with pytest.raises(ContractVersionError) as caught:
         decode(data)
     assert message in str(caught.value)
 
 
-def test_something_else_than_an_object_is_a_misfit() -> None:
+def test_a_document_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(ContractVersionError, match="At Outer: expected an object"):
         decode([])
 
 
-def test_a_value_without_a_place_is_refused_when_written() -> None:
+def test_a_value_that_json_cannot_contain_is_refused_when_it_is_written() -> None:
     with pytest.raises(TypeError, match="cannot contain a set"):
         to_json({"a": {1}})
 
@@ -119,19 +121,19 @@ def test_a_value_without_a_place_is_refused_when_written() -> None:
         ('{"version": "x"}', Side.APPLICATION, "application"),
     ],
 )
-def test_a_version_mismatch_says_which_side_is_older(text: str, reader: Side, older: str) -> None:
+def test_a_version_mismatch_names_the_older_side(text: str, reader: Side, older: str) -> None:
     with pytest.raises(ContractVersionError) as caught:
         read_object(text, reader=reader)
     assert caught.value.side == older
     assert f"the {older} is older" in str(caught.value)
 
 
-def test_the_version_is_taken_out() -> None:
+def test_the_contract_version_is_removed_from_the_document() -> None:
     text = f'{{"version": {CONTRACT_VERSION}, "a": 1}}'
     assert read_object(text, reader=Side.OPERATOR) == {"a": 1}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", "\x00"])
-def test_what_is_no_json_object_is_a_typed_error(text: str) -> None:
+def test_text_that_is_not_a_json_object_raises_a_typed_error(text: str) -> None:
     with pytest.raises(ContractVersionError, match="At the document: expected"):
         read_object(text, reader=Side.OPERATOR)

@@ -7,7 +7,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import SecretSource
 
 
-def test_an_endpoint_has_no_place_for_a_secret_but_only_for_where_it_lies() -> None:
+def test_an_endpoint_contains_the_source_of_a_secret_but_never_the_secret() -> None:
     found = {}
     for kind in (MetastoreEndpoint, *get_args(get_type_hints(MetastoreEndpoint)["login"])):
         if is_dataclass(kind):
@@ -22,7 +22,7 @@ def test_an_endpoint_has_no_place_for_a_secret_but_only_for_where_it_lies() -> N
     }
 
 
-def test_every_wait_is_bounded() -> None:
+def test_connections_and_calls_have_a_timeout_by_default() -> None:
     endpoint = MetastoreEndpoint(uris=("thrift://a:9083",))
     assert endpoint.connect_timeout_s > 0
     assert endpoint.call_timeout_s > 0

@@ -40,7 +40,7 @@ LOGINS: list[tuple[Transport, Login | None]] = [
 
 
 @pytest.mark.parametrize(("transport", "login"), LOGINS)
-def test_every_login_crosses_the_seam_with_its_transport(
+def test_every_login_survives_json_with_its_transport(
     transport: Transport, login: Login | None
 ) -> None:
     sent = MetastoreEndpoint(uris=("x",), transport=transport, login=login)
@@ -60,7 +60,7 @@ def test_every_login_crosses_the_seam_with_its_transport(
         (Transport.HTTP, BearerLogin(bearer=FILE), "use https"),
     ],
 )
-def test_a_login_that_cannot_go_this_way_is_refused(
+def test_a_login_that_does_not_fit_its_transport_is_refused(
     transport: Transport, login: Login | None, words: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=words):
@@ -77,33 +77,33 @@ def test_a_login_that_cannot_go_this_way_is_refused(
         {"cache": "FILE:/c"},
     ],
 )
-def test_kerberos_is_refused_where_it_is_ambiguous(changes: dict[str, Any]) -> None:
+def test_an_invalid_or_ambiguous_kerberos_login_is_refused(changes: dict[str, Any]) -> None:
     fields = {"service": "hive/_HOST@R", "client": "etl@R", "keytab": "/k"}
     with pytest.raises(ConfigurationError):
         KerberosLogin(**(fields | changes))
 
 
 @pytest.mark.parametrize("user", ["", " etl", "etl\n", "a\0b", "m\u00fcller", "etl\r\nx: y"])
-def test_a_user_whose_name_cannot_arrive_is_refused(user: str) -> None:
+def test_a_user_name_with_other_than_visible_ascii_characters_is_refused(user: str) -> None:
     with pytest.raises(ConfigurationError, match="visible ASCII"):
         HeaderLogin(user=user)
     with pytest.raises(ConfigurationError, match="visible ASCII"):
         PasswordLogin(user=user, password=FILE)
 
 
-def test_a_secret_lies_in_a_file_or_in_a_variable() -> None:
+def test_a_secret_source_is_a_file_or_an_environment_variable() -> None:
     assert SecretSource.parse(" file:/run/a:b ") == SecretSource(file="/run/a:b")
     assert SecretSource.parse("env:HMS_JWT") == SecretSource(variable="HMS_JWT")
 
 
 @pytest.mark.parametrize("text", ["hunter2", "file:", "env:", "env:hunter2!", "pass:hunter2"])
-def test_a_secret_given_as_itself_is_refused_and_not_shown(text: str) -> None:
+def test_a_secret_in_place_of_its_source_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         SecretSource.parse(text)
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_secret_lies_in_one_place() -> None:
+def test_a_secret_has_exactly_one_source() -> None:
     for places in ({}, {"file": "/a", "variable": "A"}):
         with pytest.raises(ConfigurationError, match="either a file or an environment variable"):
             SecretSource(**places)

@@ -54,7 +54,7 @@ def _python(*arguments: str, cwd: Path, **environment: str) -> str:
     ).stdout
 
 
-def test_the_zip_alone_carries_every_room_that_needs_no_native_code(
+def test_packages_without_native_code_can_be_imported_from_the_zip_alone(
     archive: Path, tmp_path: Path
 ) -> None:
     rooms = [f"airflow_hiveacid.{room}" for room in ("format", "plan", "jobs", "metastore")]
@@ -64,7 +64,9 @@ def test_the_zip_alone_carries_every_room_that_needs_no_native_code(
     assert int(imported) > 20
 
 
-def test_the_zip_holds_the_rooms_beside_spark_and_no_airflow_room(archive: Path) -> None:
+def test_the_zip_contains_only_the_packages_applications_and_libraries_for_spark(
+    archive: Path,
+) -> None:
     with zipfile.ZipFile(archive) as opened:
         names = opened.namelist()
     rooms = {
@@ -79,7 +81,9 @@ def test_the_zip_holds_the_rooms_beside_spark_and_no_airflow_room(archive: Path)
     assert "spark_apps/clean.py" in names
 
 
-def test_what_users_programs_import_is_in_the_zip(archive: Path, tmp_path: Path) -> None:
+def test_the_public_modules_for_programs_can_be_imported_from_the_zip(
+    archive: Path, tmp_path: Path
+) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
         "from airflow_hiveacid import acid, errors;"
@@ -89,7 +93,7 @@ def test_what_users_programs_import_is_in_the_zip(archive: Path, tmp_path: Path)
     assert said.strip() == "('thrift://h:1',) VersionGoneError"
 
 
-def test_every_library_in_the_zip_is_imported_by_a_room() -> None:
+def test_every_library_in_the_zip_is_imported_by_the_provider() -> None:
     sources = [
         file
         for room in packager.ROOMS
@@ -128,12 +132,12 @@ def test_the_zip_is_the_same_byte_for_byte_in_every_process(tmp_path: Path) -> N
     assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
 
 
-def test_the_zip_holds_nothing_native(archive: Path) -> None:
+def test_the_zip_contains_no_native_code(archive: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         assert {Path(n).suffix for n in opened.namelist()} == {".py", ".pyc"}
 
 
-def test_byte_code_of_another_python_is_passed_over(archive: Path, tmp_path: Path) -> None:
+def test_byte_code_of_a_different_python_version_is_ignored(archive: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.zip"
     with zipfile.ZipFile(archive) as source, zipfile.ZipFile(foreign, "w") as target:
         for name in source.namelist():
@@ -170,7 +174,7 @@ def test_an_archive_is_built_once_for_the_same_code(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [first.name]
 
 
-def test_other_code_is_another_file(tmp_path: Path, small: dict[str, bytes]) -> None:
+def test_changed_code_gets_a_new_archive_file(tmp_path: Path, small: dict[str, bytes]) -> None:
     before = packager.cached_archive(tmp_path)
     small["airflow_hiveacid/__init__.py"] = b"x = 2\n"
     assert packager.cached_archive(tmp_path) != before
@@ -179,7 +183,7 @@ def test_other_code_is_another_file(tmp_path: Path, small: dict[str, bytes]) -> 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("kept", [0, 100, -10])
-def test_a_cached_archive_that_ends_early_is_built_again(tmp_path: Path, kept: int) -> None:
+def test_a_truncated_cached_archive_is_rebuilt(tmp_path: Path, kept: int) -> None:
     path = packager.cached_archive(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[:kept])
@@ -192,7 +196,7 @@ def test_a_cached_archive_that_ends_early_is_built_again(tmp_path: Path, kept: i
     ("number", "error"),
     [(errno.ENOSPC, StoreUnavailableError), (errno.EROFS, LocationPermissionError)],
 )
-def test_a_disk_that_is_full_or_read_only_is_named(
+def test_a_full_or_read_only_disk_is_reported_with_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[HiveAcidError]
 ) -> None:
     def fail(*_: object, **__: object) -> tuple[int, str]:
@@ -204,7 +208,7 @@ def test_a_disk_that_is_full_or_read_only_is_named(
 
 
 @pytest.mark.usefixtures("small")
-def test_an_archive_is_on_the_disk_before_it_has_its_name(
+def test_the_complete_archive_is_synced_to_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
@@ -213,7 +217,7 @@ def test_an_archive_is_on_the_disk_before_it_has_its_name(
     assert synced == [path.stat().st_size]
 
 
-def test_nothing_is_left_of_an_archive_that_could_not_be_built(
+def test_a_failed_build_of_an_archive_leaves_no_files(
     tmp_path: Path, small: dict[str, bytes]
 ) -> None:
     small["broken.py"] = b"def"
@@ -223,7 +227,7 @@ def test_nothing_is_left_of_an_archive_that_could_not_be_built(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_cache_directory_that_others_can_write_is_refused(
+def test_a_cache_directory_writable_by_other_users_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packager.tempfile, "gettempdir", lambda: str(tmp_path))
@@ -241,13 +245,13 @@ def test_the_cache_directory_is_private(tmp_path: Path, monkeypatch: pytest.Monk
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packager, "LIBRARIES", ("no-such-library",))
     with pytest.raises(ConfigurationError, match="no-such-library"):
         packager.archive_members()
 
 
-def test_a_missing_application_is_named() -> None:
+def test_a_missing_application_is_reported_by_name() -> None:
     with pytest.raises(ConfigurationError, match="'vacuum'"):
         packager.application_path("vacuum")
 

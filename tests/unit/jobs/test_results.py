@@ -50,7 +50,7 @@ FAILED = JobResult(
 
 
 @pytest.mark.parametrize("result", [RESULT, FAILED], ids=["committed", "failed"])
-def test_a_result_comes_back_as_it_went(result: JobResult) -> None:
+def test_a_result_survives_a_round_trip_through_json(result: JobResult) -> None:
     assert JobResult.parse(result.dump()) == result
 
 
@@ -71,7 +71,7 @@ def test_a_result_is_plain_json_for_other_tasks() -> None:
         ({"status": "odd"}, "application or the operator"),
     ],
 )
-def test_a_result_of_another_release_says_which_side_is_older(
+def test_a_result_of_a_different_release_names_the_older_side(
     changes: dict[str, object], older: str
 ) -> None:
     text = json.dumps(json.loads(RESULT.dump()) | changes)
@@ -80,7 +80,7 @@ def test_a_result_of_another_release_says_which_side_is_older(
     assert caught.value.side == older
 
 
-def test_a_result_without_a_field_is_of_an_older_application() -> None:
+def test_a_result_that_lacks_a_field_is_reported_as_from_an_older_application() -> None:
     body = json.loads(RESULT.dump())
     del body["files"]
     with pytest.raises(ContractVersionError, match=r"application is older.* field files"):
@@ -102,11 +102,11 @@ def test_a_result_without_a_field_is_of_an_older_application() -> None:
     ],
     ids=lambda v: v.name if isinstance(v, ExitCode) else type(v).__name__,
 )
-def test_the_exit_code_says_what_may_be_done(error: BaseException, code: ExitCode) -> None:
+def test_each_kind_of_error_has_its_exit_code(error: BaseException, code: ExitCode) -> None:
     assert exit_code(error) is code
 
 
-def test_a_typed_error_comes_back_as_itself() -> None:
+def test_a_typed_error_is_rebuilt_with_its_type_and_message() -> None:
     error = WriteConflictError(txn_id=1, reason="db.t")
     again = JobError.of(error).rebuild()
     assert type(again) is WriteConflictError
@@ -115,7 +115,7 @@ def test_a_typed_error_comes_back_as_itself() -> None:
 
 
 @pytest.mark.parametrize("kind", [JobFailedError, ValueError])
-def test_an_error_hides_a_secret_that_is_in_one_of_its_notes(kind: type[Exception]) -> None:
+def test_a_secret_in_a_note_of_an_error_is_masked(kind: type[Exception]) -> None:
     error = kind("no")
     error.add_note("for open sesame")
     keep_secret("open sesame")
@@ -125,7 +125,7 @@ def test_an_error_hides_a_secret_that_is_in_one_of_its_notes(kind: type[Exceptio
         forget_secrets()
 
 
-def test_a_foreign_error_comes_back_as_a_failed_job_that_names_it() -> None:
+def test_an_untyped_error_is_rebuilt_as_a_failed_job_with_its_type_and_message() -> None:
     again = JobError.of(KeyError("x")).rebuild()
     assert type(again) is JobFailedError
     assert str(again) == "KeyError: 'x'"

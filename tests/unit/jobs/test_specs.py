@@ -134,18 +134,18 @@ def changed(**changes: object) -> str:
     return json.dumps(json.loads(spec(JOBS["delete"]).dump()) | changes)
 
 
-def test_there_is_an_example_of_every_kind() -> None:
+def test_these_tests_contain_an_example_of_every_kind_of_job() -> None:
     assert JOBS.keys() == JOB_KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", list(JOBS))
-def test_a_spec_comes_back_as_it_went(kind: str) -> None:
+def test_a_spec_survives_a_round_trip_through_json(kind: str) -> None:
     sent = spec(JOBS[kind])
     assert sent.kind == kind
     assert JobSpec.parse(sent.dump()) == sent
 
 
-def test_a_spec_with_defaults_comes_back() -> None:
+def test_a_spec_with_defaults_survives_a_round_trip_through_json() -> None:
     sent = JobSpec(
         job_key="k",
         metastore=MetastoreEndpoint(uris=("thrift://a:1",)),
@@ -155,7 +155,7 @@ def test_a_spec_with_defaults_comes_back() -> None:
 
 
 @pytest.mark.parametrize("tables", [{}, {"a": "db.x", "b": "db.y"}])
-def test_a_query_over_tables_comes_back(tables: dict[str, str]) -> None:
+def test_a_query_over_tables_survives_a_round_trip_through_json(tables: dict[str, str]) -> None:
     job = InsertSpec(
         target="db.t",
         source=SourceSpec(tables=tables, query="SELECT 1"),
@@ -177,7 +177,7 @@ def test_a_query_over_tables_comes_back(tables: dict[str, str]) -> None:
         ({"metastore": {}}, "operator"),
     ],
 )
-def test_a_spec_of_another_release_says_which_side_is_older(
+def test_a_spec_of_a_different_release_names_the_older_side(
     changes: dict[str, object], older: str
 ) -> None:
     with pytest.raises(ContractVersionError) as caught:
@@ -186,17 +186,17 @@ def test_a_spec_of_another_release_says_which_side_is_older(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 1}'])
-def test_a_damaged_spec_is_a_typed_error(text: str) -> None:
+def test_a_damaged_spec_raises_a_typed_error(text: str) -> None:
     with pytest.raises(ContractVersionError):
         JobSpec.parse(text)
 
 
 @pytest.mark.parametrize("kind", [{}, [], 7, None])
-def test_a_kind_that_is_no_text_is_refused(kind: object) -> None:
+def test_a_kind_that_is_not_a_string_is_refused(kind: object) -> None:
     with pytest.raises(ContractVersionError):
         JobSpec.parse(changed(kind=kind))
 
 
-def test_a_document_that_nests_without_end_is_refused() -> None:
+def test_a_too_deeply_nested_document_is_refused() -> None:
     with pytest.raises(ContractVersionError, match="JSON"):
         JobSpec.parse("[" * 100_000)

@@ -24,12 +24,12 @@ def spec(job: Job) -> JobSpec:
     return JobSpec(job_key="k", metastore=MetastoreEndpoint(uris=("thrift://h:1",)), job=job)
 
 
-def test_a_transaction_is_about_each_of_its_tables_once() -> None:
+def test_the_targets_of_a_transaction_contain_each_table_once() -> None:
     job = spec(TransactionSpec(statements=STATEMENTS))
     assert (job.targets, job.job.target, job.has_statements) == (("d.t", "d.u"), "d.t, d.u", True)
 
 
-def test_a_program_is_about_the_tables_that_it_writes() -> None:
+def test_the_targets_of_a_program_are_the_tables_that_it_writes() -> None:
     program = ProgramSpec(application="a.py", reads=("d.r",), inserts=("d.i",), changes=("d.t",))
     assert spec(program).targets == ("d.i", "d.t")
     assert (spec(CleanSpec(target="d.t")).targets, spec(STATEMENTS[0]).has_statements) == (
@@ -38,7 +38,7 @@ def test_a_program_is_about_the_tables_that_it_writes() -> None:
     )
 
 
-def test_what_differs_between_two_transactions_is_named_by_statement() -> None:
+def test_differences_between_two_transactions_are_named_by_statement() -> None:
     one = spec(TransactionSpec(statements=STATEMENTS)).statement
     changed = DeleteSpec(target="d.t", where="id = 2")
     other = spec(TransactionSpec(statements=(changed, *STATEMENTS[1:]))).statement
@@ -47,7 +47,7 @@ def test_what_differs_between_two_transactions_is_named_by_statement() -> None:
     assert "2.set" in differing_parts(one, fewer)
 
 
-def test_a_multi_insert_keeps_its_shape_and_is_numbered_by_insert() -> None:
+def test_a_multi_insert_survives_json_and_each_of_its_inserts_has_a_number() -> None:
     inserts = tuple(
         InsertSpec(target=t, source=SourceSpec(query="SELECT 1", tables={v: "d.s"}))
         for t, v in (("d.t", "v1"), ("d.u", "v2"))

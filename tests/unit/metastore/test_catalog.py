@@ -67,14 +67,14 @@ def struct(**changes: object) -> Table:
         ),
     ],
 )
-def test_the_kind_follows_from_two_parameters(
+def test_two_table_properties_decide_the_transactional_kind(
     parameters: dict[str, str], expected: TransactionalKind
 ) -> None:
     assert transactional_kind(parameters) is expected
 
 
 @pytest.mark.parametrize("kind", TransactionalKind)
-def test_a_new_table_reads_back_as_it_was_asked_for(kind: TransactionalKind) -> None:
+def test_a_new_table_is_read_back_as_it_was_defined(kind: TransactionalKind) -> None:
     new = NewTable(
         ref=TableRef("db", "t"),
         columns=COLUMNS,
@@ -93,16 +93,16 @@ def test_a_new_table_reads_back_as_it_was_asked_for(kind: TransactionalKind) -> 
     assert (info.bucketing_version, info.sort_columns) == (1, ("id",))
 
 
-def test_a_table_that_does_not_say_so_was_hashed_in_the_old_way() -> None:
+def test_a_table_without_a_bucketing_version_has_version_1() -> None:
     assert table_info(struct(parameters={"transactional": "true"})).bucketing_version == 1
 
 
 @pytest.mark.parametrize("count", [-1, 0, 7])
-def test_a_number_of_buckets_without_bucket_columns_means_nothing(count: int) -> None:
+def test_a_bucket_count_without_bucket_columns_is_ignored(count: int) -> None:
     assert table_info(struct(numBuckets=count)).num_buckets == 0
 
 
-def test_names_are_lower_case_and_other_formats_are_told() -> None:
+def test_table_names_become_lower_case_and_an_unknown_format_is_reported_as_other() -> None:
     info = table_info(
         struct(
             dbName="DB",
@@ -115,12 +115,12 @@ def test_names_are_lower_case_and_other_formats_are_told() -> None:
 
 
 @pytest.mark.parametrize("kind", ["VIRTUAL_VIEW", "MATERIALIZED_VIEW"])
-def test_views_are_no_tables(kind: str) -> None:
+def test_views_are_refused(kind: str) -> None:
     with pytest.raises(UnsupportedTableError, match="view"):
         table_info(struct(tableType=kind))
 
 
-def test_the_directory_of_null_is_null() -> None:
+def test_hives_default_partition_is_read_as_null() -> None:
     new = NewTable(
         ref=TableRef("db", "t"),
         columns=COLUMNS,
@@ -135,7 +135,7 @@ def test_the_directory_of_null_is_null() -> None:
 
 
 @pytest.mark.parametrize("format_", [f for f in FileFormat if f is not FileFormat.OTHER])
-def test_a_format_reads_back_as_it_was_asked_for(format_: FileFormat) -> None:
+def test_each_file_format_is_read_back_as_it_was_defined(format_: FileFormat) -> None:
     new = NewTable(
         ref=TableRef("db", "t"),
         columns=COLUMNS,
@@ -149,7 +149,7 @@ def test_a_format_reads_back_as_it_was_asked_for(format_: FileFormat) -> None:
     assert storage.parameter("field.delim") is None
 
 
-def test_text_by_a_serde_that_is_not_its_own_is_another_format() -> None:
+def test_text_files_with_an_unsupported_serde_have_the_format_other() -> None:
     csv = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
     text = "org.apache.hadoop.mapred.TextInputFormat"
     serde = SerDeInfo(serializationLib=csv, parameters={"quoteChar": "'"})
@@ -159,7 +159,9 @@ def test_text_by_a_serde_that_is_not_its_own_is_another_format() -> None:
 
 
 @pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
-def test_partitions_of_insert_only_tables_say_how_they_are_stored(kind: TransactionalKind) -> None:
+def test_only_partitions_of_insert_only_tables_are_listed_with_their_storage(
+    kind: TransactionalKind,
+) -> None:
     wire: Any = Wire(3)
     wire.there = ["day=1", "day=2"]
     client = CatalogCalls()
@@ -177,7 +179,7 @@ def test_partitions_of_insert_only_tables_say_how_they_are_stored(kind: Transact
     assert [p.storage is not None for p in found] == [is_told, is_told]
 
 
-def test_only_the_mark_of_right_statistics_is_taken_away() -> None:
+def test_only_the_flag_of_accurate_statistics_is_removed() -> None:
     marked = {"COLUMN_STATS_ACCURATE": "{}", "numRows": "5", "x": "y"}
     assert without_statistics(marked) == {"numRows": "5", "x": "y"}
     assert without_statistics({"numRows": "5"}) is None
@@ -223,10 +225,10 @@ class Wire:
 
 
 @pytest.mark.parametrize(("columns", "messages"), [(10, 2), (2_000, 40), (100_000, 1000)])
-def test_a_message_holds_so_many_partitions_that_it_stays_small(
+def test_partitions_are_sent_in_batches_that_keep_each_message_small(
     columns: int, messages: int
 ) -> None:
-    """A server takes 100 MB, and each definition has all columns of the table in it."""
+    """A server accepts 100 MB, and each definition contains all columns of the table."""
     wire: Any = Wire(columns)
     client = CatalogCalls()
     client._connection = wire
@@ -248,7 +250,7 @@ def test_a_message_holds_so_many_partitions_that_it_stays_small(
 
 @pytest.mark.parametrize("generation", MetastoreGeneration)
 @pytest.mark.parametrize("is_skewed", [False, True])
-def test_whoever_may_not_alter_a_table_without_a_mark_writes_it_all_the_same(
+def test_forgetting_absent_statistics_succeeds_without_the_alter_permission(
     generation: MetastoreGeneration, caplog: pytest.LogCaptureFixture, *, is_skewed: bool
 ) -> None:
     asked: list[str] = []
@@ -273,7 +275,7 @@ def test_whoever_may_not_alter_a_table_without_a_mark_writes_it_all_the_same(
     assert ("write_id=2" in caplog.text) is (generation is MetastoreGeneration.V4)
 
 
-def test_a_partition_says_its_columns_where_they_are_not_the_tables() -> None:
+def test_a_partition_has_its_own_columns_only_if_they_differ_from_the_tables() -> None:
     table = table_info(struct())
     now, before = struct().sd, struct().sd
     before.cols = before.cols[:1]

@@ -29,11 +29,11 @@ from tests.contract.stub_server import StubServer
         ("a word of tomorrow", CompactionState.UNKNOWN),
     ],
 )
-def test_every_word_of_the_servers_is_a_state(word: str, expected: CompactionState) -> None:
+def test_every_state_name_of_the_metastore_is_parsed(word: str, expected: CompactionState) -> None:
     assert CompactionState.parse(word) is expected
 
 
-def test_work_or_cleaning_is_still_to_come_in_three_states() -> None:
+def test_three_states_of_a_compaction_are_pending() -> None:
     pending = {state for state in CompactionState if state.is_pending}
     assert pending == {
         CompactionState.INITIATED,
@@ -43,8 +43,8 @@ def test_work_or_cleaning_is_still_to_come_in_three_states() -> None:
 
 
 @pytest.mark.parametrize("partition", ["day=2024-01-05", "day=a%2Fb", "day=x/hour=7"])
-def test_of_a_whole_queue_only_what_is_asked_for_is_looked_into(partition: str) -> None:
-    """3.1 tells all of it; a line of others may be one that nobody here understands."""
+def test_only_queue_entries_of_the_requested_partition_are_parsed(partition: str) -> None:
+    """3.1 returns the whole queue; this client may be unable to parse entries of other tables."""
     table, unheard_of = TableRef("d", "t"), 99
 
     def line(db: str, name: str, kind: int, text: str | None) -> ShowCompactResponseElement:

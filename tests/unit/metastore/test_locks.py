@@ -30,7 +30,7 @@ def flags(components: tuple[LockComponent, ...]) -> list[tuple[str, bool]]:
 
 
 @both
-def test_an_unpartitioned_table_is_locked_whole_and_not_dynamic(
+def test_an_unpartitioned_table_is_locked_as_a_whole_without_the_dynamic_flag(
     generation: MetastoreGeneration,
 ) -> None:
     (component,) = components_for([], [access(PLAIN, UPDATE)], generation)
@@ -40,7 +40,7 @@ def test_an_unpartitioned_table_is_locked_whole_and_not_dynamic(
 
 
 @both
-def test_a_write_whose_partitions_the_rows_decide_locks_the_table_dynamically(
+def test_a_dynamic_partition_write_locks_the_table_with_the_dynamic_flag(
     generation: MetastoreGeneration,
 ) -> None:
     components = components_for([], [access(PARTITIONED, INSERT, UPDATE)], generation)
@@ -48,14 +48,14 @@ def test_a_write_whose_partitions_the_rows_decide_locks_the_table_dynamically(
 
 
 @both
-def test_a_write_of_known_partitions_locks_them(generation: MetastoreGeneration) -> None:
+def test_a_write_to_known_partitions_locks_each_of_them(generation: MetastoreGeneration) -> None:
     writing = access(PARTITIONED, UPDATE, partitions=(month("2"), month("1")))
     components = components_for([], [writing], generation)
     assert flags(components) == [("month=1", False), ("month=2", False)]
     assert named_behind_table_lock([writing], components) == ()
 
 
-def test_mixed_case_partitions_go_through_the_table_on_3x_and_are_told_apart() -> None:
+def test_a_mixed_case_partition_locks_the_whole_table_on_hive_3() -> None:
     writing = access(PARTITIONED, UPDATE, partitions=(month("Jan"),))
     on_v3 = components_for([], [writing], V3)
     on_v4 = components_for([], [writing], V4)
@@ -66,7 +66,9 @@ def test_mixed_case_partitions_go_through_the_table_on_3x_and_are_told_apart() -
 
 
 @both
-def test_each_operation_of_a_merge_has_its_own_component(generation: MetastoreGeneration) -> None:
+def test_each_operation_of_a_merge_has_its_own_lock_component(
+    generation: MetastoreGeneration,
+) -> None:
     merging = access(PLAIN, INSERT, UPDATE, DELETE)
     found = {c.operation: c.lock_type for c in components_for([], [merging], generation)}
     assert found == {
@@ -85,7 +87,7 @@ def test_an_overwrite_is_exclusive_and_recorded_as_an_update(
 
 
 @both
-def test_a_table_without_transactions_is_read_under_a_lock_that_says_so(
+def test_a_read_of_a_flat_table_takes_a_lock_that_is_marked_as_non_transactional(
     generation: MetastoreGeneration,
 ) -> None:
     table = TableInfo(
@@ -97,7 +99,9 @@ def test_a_table_without_transactions_is_read_under_a_lock_that_says_so(
 
 
 @both
-def test_components_do_not_depend_on_the_order_of_asking(generation: MetastoreGeneration) -> None:
+def test_lock_components_do_not_depend_on_the_order_of_the_accesses(
+    generation: MetastoreGeneration,
+) -> None:
     accesses = [
         access(PLAIN, INSERT),
         access(PARTITIONED, UPDATE, partitions=(month("1"),)),

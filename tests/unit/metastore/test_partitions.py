@@ -43,14 +43,12 @@ def test_a_partition_that_the_table_does_not_have_is_not_found(
 
 
 @pytest.mark.usefixtures("months")
-def test_a_name_that_is_no_partition_name_is_refused(
-    client: FakeClient, partitioned: TableInfo
-) -> None:
+def test_an_invalid_partition_name_is_refused(client: FakeClient, partitioned: TableInfo) -> None:
     with pytest.raises(InvalidNameError, match="month"):
         partitions_of(client, partitioned, "month")
 
 
-def test_an_unpartitioned_table_is_itself_and_has_no_partition(
+def test_an_unpartitioned_table_is_returned_as_a_whole_and_has_no_named_partition(
     client: FakeClient, table: TableInfo
 ) -> None:
     (whole,) = partitions_of(client, table, None)
@@ -59,7 +57,7 @@ def test_an_unpartitioned_table_is_itself_and_has_no_partition(
         partitions_of(client, table, "month=a")
 
 
-def test_a_partition_in_the_wrong_case_is_not_the_wanted_one(
+def test_a_partition_whose_name_differs_in_case_is_not_found(
     client: FakeClient,
     partitioned: TableInfo,
     months: tuple[PartitionInfo, ...],

@@ -1,4 +1,4 @@
-"""A metastore that is away for a while is waited for as long as the transaction lives."""
+"""Calls wait for an unavailable metastore for as long as the transaction can be alive."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def stub() -> Iterator[StubServer]:
         yield made
 
 
-def test_what_may_be_sent_twice_is_sent_until_it_is_answered(
+def test_a_repeatable_call_is_retried_until_the_metastore_answers(
     stub: StubServer, slept_s: list[float]
 ) -> None:
     with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
@@ -82,7 +82,9 @@ def test_what_may_be_sent_twice_is_sent_until_it_is_answered(
     assert slept_s == pytest.approx([0.2, 0.4])
 
 
-def test_patience_ends_with_the_transaction(stub: StubServer, slept_s: list[float]) -> None:
+def test_retries_of_a_call_end_when_the_transaction_times_out(
+    stub: StubServer, slept_s: list[float]
+) -> None:
     with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
         client.be_patient(lambda: 0.5 - sum(slept_s))
         with pytest.raises(MetastoreUnavailableError):
@@ -90,7 +92,7 @@ def test_patience_ends_with_the_transaction(stub: StubServer, slept_s: list[floa
     assert slept_s == pytest.approx([0.2])
 
 
-def test_what_may_be_sent_once_waits_until_somebody_can_hear_it(
+def test_an_unrepeatable_call_waits_for_a_connection_and_is_sent_only_once(
     stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = connection.open_transport
@@ -110,10 +112,10 @@ def test_what_may_be_sent_once_waits_until_somebody_can_hear_it(
     assert (stub.calls.count("lock"), stub.calls.count("commit_txn")) == (1, 1)
 
 
-def test_a_commit_that_may_have_arrived_is_never_told_as_a_refused_login(
+def test_a_commit_that_may_have_arrived_never_raises_a_login_error(
     stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The login is refused from then on, at the next server, too; whoever commits goes by that."""
+    """After the commit is sent, each server refuses the login. A login error means: not sent."""
     real, opened = connection.open_transport, []
 
     def open_transport(*arguments: object) -> object:
@@ -133,7 +135,7 @@ def test_a_commit_that_may_have_arrived_is_never_told_as_a_refused_login(
     assert slept_s == []
 
 
-def test_a_call_that_was_turned_away_waits_for_a_new_token(
+def test_a_call_with_an_expired_token_is_retried_until_the_token_is_renewed(
     slept_s: list[float], tmp_path: Path
 ) -> None:
     file = tmp_path / "jwt"
@@ -160,7 +162,7 @@ def test_a_call_that_was_turned_away_waits_for_a_new_token(
 
 @pytest.mark.parametrize("content", [None, ""], ids=["missing", "empty"])
 @pytest.mark.parametrize("over_http", [True, False])
-def test_a_secret_that_is_written_anew_is_waited_for(
+def test_a_call_waits_while_its_secret_file_is_being_rewritten(
     slept_s: list[float], tmp_path: Path, content: str | None, *, over_http: bool
 ) -> None:
     file = tmp_path / "secret"
@@ -202,7 +204,7 @@ def test_a_secret_that_is_written_anew_is_waited_for(
     assert slept_s == pytest.approx([0.2, 0.4, 0.8])
 
 
-def test_the_wait_for_a_new_token_ends_with_the_patience(
+def test_the_wait_for_a_new_token_ends_when_the_transaction_times_out(
     slept_s: list[float], tmp_path: Path
 ) -> None:
     (tmp_path / "jwt").write_text("old")
@@ -216,7 +218,7 @@ def test_the_wait_for_a_new_token_ends_with_the_patience(
     assert slept_s == pytest.approx([0.2])
 
 
-def test_a_call_whose_answer_is_lost_is_not_taken_for_one_that_was_turned_away(
+def test_a_call_whose_response_was_lost_is_not_retried_like_a_refused_call(
     slept_s: list[float], tmp_path: Path
 ) -> None:
     (tmp_path / "jwt").write_text("token")
@@ -231,7 +233,7 @@ def test_a_call_whose_answer_is_lost_is_not_taken_for_one_that_was_turned_away(
     assert slept_s == []
 
 
-def test_the_first_question_of_a_patient_client_waits_too(
+def test_the_first_call_of_a_client_also_waits_for_the_metastore(
     stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = connection.open_transport
@@ -250,7 +252,7 @@ def test_the_first_question_of_a_patient_client_waits_too(
     assert slept_s == pytest.approx([0.2, 0.4])
 
 
-def test_a_connection_that_is_lost_before_a_call_was_not_a_call(
+def test_a_call_is_retried_if_the_connection_was_lost_before_it_was_sent(
     stub: StubServer, slept_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with connect(MetastoreEndpoint(uris=(stub.uri,))) as client:
@@ -292,7 +294,7 @@ def watched(server: FakeMetastore) -> Watched:
 
 
 @pytest.mark.parametrize("ending", [None, KeyError])
-def test_a_transaction_is_patient_as_long_as_nobody_can_have_given_it_up(
+def test_calls_of_a_transaction_are_retried_only_while_it_cannot_have_timed_out(
     watched: Watched, table: TableInfo, clock: ManualClock, ending: type[Exception] | None
 ) -> None:
     seen: list[Callable[[], float] | None] = []
@@ -318,7 +320,7 @@ def test_a_transaction_is_patient_as_long_as_nobody_can_have_given_it_up(
     ("asked_s", "bounds_s"),
     [(30.0, (30.0, 30.0)), (0.25, (0.25, 2.0)), (500.0, (120.0, 90.0)), (None, (120.0, 90.0))],
 )
-def test_a_clone_waits_less_for_answers_and_for_logins(
+def test_a_cloned_client_has_shorter_call_and_connect_timeouts(
     asked_s: float | None, bounds_s: tuple[float, float]
 ) -> None:
     with connect(MetastoreEndpoint(uris=("thrift://hms",), connect_timeout_s=90.0)) as client:
@@ -326,7 +328,7 @@ def test_a_clone_waits_less_for_answers_and_for_logins(
     assert (endpoint.call_timeout_s, endpoint.connect_timeout_s) == bounds_s
 
 
-def test_a_beat_that_hangs_is_given_up_while_there_is_time_for_others(
+def test_a_hanging_heartbeat_times_out_early_enough_for_a_retry(
     watched: Watched, table: TableInfo, clock: ManualClock
 ) -> None:
     writes = [access(table, DataOperation.INSERT)]

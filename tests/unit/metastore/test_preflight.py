@@ -15,7 +15,7 @@ _V3, _V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
 _REAPER = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
 
 
-def test_a_server_as_it_comes_reaps_nobody_and_is_told_its_own_switch(
+def test_default_settings_are_reported_because_transactions_of_dead_clients_never_end(
     server: FakeMetastore, client: FakeClient
 ) -> None:
     (finding,) = (f for f in preflight(client) if f.concern is Concern.NO_REAPER)
@@ -39,7 +39,7 @@ def test_a_server_as_it_comes_reaps_nobody_and_is_told_its_own_switch(
         ({_V3, _V4}, "metastore.task.threads.always", f"a.EventCleanerTask,{_REAPER}"),
     ],
 )
-def test_a_server_with_a_reaper_is_fine_under_the_new_name_and_the_old(
+def test_the_setting_that_aborts_timed_out_transactions_is_found_by_old_and_new_name(
     server: FakeMetastore,
     client: FakeClient,
     generations: set[MetastoreGeneration],
@@ -60,7 +60,7 @@ def test_a_server_with_a_reaper_is_fine_under_the_new_name_and_the_old(
         ({"hive.compactor.initiator.on": "true", "hive.compactor.worker.threads": "2"}, False),
     ],
 )
-def test_a_server_of_3_without_a_compactor_is_told_that_it_forgets_nothing(
+def test_only_hive_3_is_reported_if_no_compactor_cleans_its_transaction_tables(
     server: FakeMetastore, client: FakeClient, settings: dict[str, str], *, is_told: bool
 ) -> None:
     server.settings.update(settings)
@@ -69,7 +69,9 @@ def test_a_server_of_3_without_a_compactor_is_told_that_it_forgets_nothing(
     assert all("TXN_COMPONENTS" in str(finding) for finding in found)
 
 
-def test_a_very_short_time_out_is_noted(server: FakeMetastore, client: FakeClient) -> None:
+def test_a_very_short_transaction_timeout_is_reported(
+    server: FakeMetastore, client: FakeClient
+) -> None:
     server.txn_timeout_s = 2.0
     found = preflight(client)[-1]
     assert (found.concern, "2 s" in found.text) == (Concern.SHORT_TIMEOUT, True)

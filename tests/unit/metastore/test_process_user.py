@@ -10,13 +10,13 @@ from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.process_user import process_user
 
 
-def test_the_user_is_the_one_the_machine_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_user_is_the_login_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "etl")
     assert process_user() == "etl"
 
 
 @pytest.mark.parametrize("error", [KeyError("getpwuid(): uid not found: 1234"), OSError("none")])
-def test_a_user_without_a_name_is_its_number(
+def test_a_user_without_a_name_is_represented_by_the_user_id(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nobody() -> str:

@@ -1,4 +1,4 @@
-"""What the text of a lost commit tells of whoever was first."""
+"""The winner of a write conflict, as the metastore's error text names it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ TEXT = "Aborting [txnid:{},41] due to a write conflict on db/t/p=1 committed by 
 @pytest.mark.parametrize(
     ("committed_by", "winner"), [("[txnid:37,41]", 37), ("[somebody]", None), ("", None)]
 )
-def test_the_transaction_that_was_first_is_told(committed_by: str, winner: int | None) -> None:
+def test_a_write_conflict_names_the_winning_transaction_if_the_text_contains_it(
+    committed_by: str, winner: int | None
+) -> None:
     error = _aborted_or_conflict(TxnId(40), TEXT.format(40, committed_by))
     assert isinstance(error, WriteConflictError)
     assert error.winner.txn_id == winner
     assert error.winner.is_known is (winner is not None)
 
 
-def test_who_was_reaped_has_lost_against_nobody() -> None:
+def test_an_already_aborted_transaction_is_not_reported_as_a_write_conflict() -> None:
     text = "Transaction txnid:40 already aborted"
     assert isinstance(_aborted_or_conflict(TxnId(40), text), TransactionAbortedError)

@@ -1,6 +1,6 @@
 """Compares our IDL with the stubs that another project generated from Hive's own.
 
-Numbers and types are the wire; a wrong one does not fail, it silently means something else.
+A wrong number or type on the wire does not fail: it silently means something else.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_every_field_has_the_number_and_type_that_an_independent_client_has(stru
 
 
 @pytest.mark.parametrize("struct", STRUCTS, ids=lambda s: s.__name__)
-def test_no_field_is_sent_with_a_value_that_nobody_set(struct: Stub) -> None:
+def test_only_the_listed_fields_have_a_default_value(struct: Stub) -> None:
     preset = {f[2]: f[4] for f in struct.thrift_spec or () if f and f[4] is not None}
     expected = {name: v for (owner, name), v in OTHER_DEFAULTS.items() if owner == struct.__name__}
     assert preset == expected
@@ -176,7 +176,7 @@ def _spec(module: Stub, method: str, kind: str) -> dict[int, str]:
     return {f[0]: _type(f[1], f[3]) for f in struct.thrift_spec or () if f}
 
 
-def test_the_list_of_younger_fields_names_tests_that_exist() -> None:
+def test_each_newer_field_or_method_refers_to_a_test_that_exists() -> None:
     tests = Path(__file__).parents[2]
     files = [*tests.glob("contract/metastore/test_*.py"), *tests.glob("spark/test_*.py")]
     text = "".join(file.read_text() for file in files)
@@ -184,7 +184,7 @@ def test_the_list_of_younger_fields_names_tests_that_exist() -> None:
     assert {name for name in named if f"def {name}(" not in text} == set()
 
 
-def test_the_generated_stubs_are_those_of_the_idl() -> None:
+def test_the_generated_stubs_match_the_idl() -> None:
     written = {
         (file.stem, struct): {name: int(number) for number, name in _FIELD.findall(body)}
         for file in _IDL.glob("*.thrift")

@@ -58,7 +58,7 @@ def plan(
     )
 
 
-def test_without_open_transactions_replaced_directories_go_at_once() -> None:
+def test_without_open_transactions_replaced_directories_are_removed_at_once() -> None:
     found = plan(state(), f"9:{MAX}::")
     assert [r.path for r in found.remove] == OLD
     assert found.unseen == ("base_0000002",)
@@ -67,7 +67,7 @@ def test_without_open_transactions_replaced_directories_go_at_once() -> None:
 
 @pytest.mark.promise("K1")
 @pytest.mark.promise("C9")
-def test_a_transaction_that_was_open_when_the_replacement_was_first_seen_keeps_the_old() -> None:
+def test_a_replaced_directory_is_kept_while_a_transaction_that_may_read_it_is_open() -> None:
     seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
     held = plan(state(), "12:8:8:", seen=seen)
     assert held.remove == ()
@@ -77,7 +77,7 @@ def test_a_transaction_that_was_open_when_the_replacement_was_first_seen_keeps_t
 
 
 @pytest.mark.parametrize(("youngest_reader", "goes"), [(8, False), (9, False), (10, True)])
-def test_whoever_may_have_begun_before_the_replacement_was_seen_keeps_the_old(
+def test_deltas_are_kept_for_each_reader_that_may_have_begun_before_the_base_was_seen(
     youngest_reader: int, goes: bool
 ) -> None:
     # 9 was the newest transaction there was when the base was first seen: it may read the deltas.
@@ -87,7 +87,7 @@ def test_whoever_may_have_begun_before_the_replacement_was_seen_keeps_the_old(
     assert len(found.keep) == (0 if goes else 2)
 
 
-def test_each_replacement_waits_for_those_that_could_read_before_it_itself_was_seen() -> None:
+def test_directories_wait_only_for_readers_from_before_their_own_replacement_was_seen() -> None:
     # The reader began after the base was seen, and before the delta of two was.
     deltas = ("delta_0000003_0000003_0000", "delta_0000004_0000004_0000")
     s = state(f"d.t:4:{MAX}::", (*DIRECTORIES, *deltas, "delta_0000003_0000004"))
@@ -100,11 +100,11 @@ def test_each_replacement_waits_for_those_that_could_read_before_it_itself_was_s
     assert [k.path for k in found.keep] == list(deltas)
 
 
-def test_whoever_is_open_when_a_replacement_is_first_seen_keeps_the_old() -> None:
+def test_nothing_is_removed_if_a_transaction_is_open_when_the_base_is_first_seen() -> None:
     assert plan(state(), "9:9:9:").remove == ()
 
 
-def test_files_from_before_the_table_became_transactional_wait_for_readers_as_deltas_do() -> None:
+def test_original_files_are_kept_for_open_readers_as_deltas_are() -> None:
     converted = state(directories=("base_0000002",), originals=("000000_0", "000001_0"))
     seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
     held = plan(converted, "12:9:9:", seen=seen)
@@ -126,7 +126,7 @@ def test_replaced_directories_are_kept_for_the_retention_time() -> None:
 
 
 @pytest.mark.promise("K2")
-def test_only_wholly_aborted_directories_go_with_an_abort() -> None:
+def test_cleaning_removes_only_directories_whose_write_ids_are_all_aborted() -> None:
     s = state(
         f"d.t:4:{MAX}::3",
         ("delta_0000001_0000001_0000", "delta_0000003_0000003_0000", "delta_0000002_0000004"),
@@ -134,7 +134,7 @@ def test_only_wholly_aborted_directories_go_with_an_abort() -> None:
     assert [r.path for r in plan(s, f"9:{MAX}::").remove] == ["delta_0000003_0000003_0000"]
 
 
-def test_staging_goes_when_its_transaction_has_ended_and_it_is_old() -> None:
+def test_old_staging_directories_are_removed_unless_their_transaction_is_open() -> None:
     def staged(txn: int | None, age_s: float) -> StagingDirectory:
         return StagingDirectory(
             path="_tmp_hiveacid_5",
@@ -179,7 +179,7 @@ def test_an_upload_is_aborted_only_if_its_writer_has_ended(path: str, *, goes: b
     assert aborted(1099.0) == []
 
 
-def test_a_table_with_leftovers_is_not_clean() -> None:
+def test_a_table_with_obsolete_or_aborted_files_is_not_clean() -> None:
     assert not is_clean(state())
     assert not is_clean(state(directories=("base_0000002",), originals=("000000_0",)))
     assert not is_clean(state(f"d.t:4:{MAX}::3", ("delta_0000003_0000003_0000",)))
@@ -202,7 +202,7 @@ def ends(s: AcidState, *, is_insert_only: bool = False) -> dict[str, tuple[str, 
     return {r.path: (r.why.removeprefix("replaced by "), r.ends) for r in found.remove}
 
 
-def test_each_thing_is_replaced_by_the_first_base_above_it() -> None:
+def test_each_obsolete_path_is_replaced_by_the_lowest_base_that_covers_it() -> None:
     bases = ("base_0000003", "base_0000005", "base_0000007")
     deltas = (
         "delta_0000002_0000002_0000",
@@ -234,7 +234,7 @@ def test_an_aborted_base_replaces_nothing() -> None:
     assert found["delta_0000003_0000003_0000"] == ("base_0000005", 5)
 
 
-def test_a_wider_delta_ends_versions_of_insert_only_tables_alone() -> None:
+def test_removing_merged_deltas_ends_older_versions_of_insert_only_tables_only() -> None:
     merged = state(f"d.t:9:{MAX}::", ("delta_0000003_0000003_0000", "delta_0000003_0000004"))
     path = "delta_0000003_0000003_0000"
     assert ends(merged)[path] == ("delta_0000003_0000004", 0)

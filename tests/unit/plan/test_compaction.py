@@ -74,14 +74,14 @@ def test_a_major_compaction_is_planned_at_ten_percent_of_the_base(size: int, fir
 
 
 @pytest.mark.promise("C7")
-def test_nothing_at_or_above_the_lowest_open_write_id_is_an_input() -> None:
+def test_compaction_excludes_deltas_at_or_above_the_lowest_open_write_id() -> None:
     found = plan(state(inserts(1, 12), "d.t:12:5:5:"), CompactionChoice.MAJOR)
     assert isinstance(found, CompactionPlan)
     assert found.high == 4
     assert [d.text for d in found.inputs] == list(inserts(1, 4))
 
 
-def test_a_minor_result_of_two_directories_needs_a_metastore_that_can_hide_it() -> None:
+def test_a_minor_compaction_of_inserts_and_deletes_is_major_if_results_cannot_be_hidden() -> None:
     both = {**inserts(1, 3), "delete_delta_0000002_0000002_0000": 5}
     s = state({"base_0000000": 1, **both}, f"d.t:3:{MAX}::")
     hidden = plan(s, CompactionChoice.MINOR)
@@ -107,7 +107,7 @@ def test_tables_with_original_files_get_a_major_compaction() -> None:
     assert "original files" in found.why
 
 
-def test_files_that_were_loaded_as_they_are_get_a_major_compaction() -> None:
+def test_deltas_with_loaded_files_get_a_major_compaction() -> None:
     # LOAD DATA puts files without ACID columns into a delta.
     loaded = {f"delta_{i:07d}_{i:07d}_0000/000000_0": 10 for i in (1, 2)}
     s = state({}, f"d.t:2:{MAX}::", loaded)
@@ -130,7 +130,7 @@ def test_a_minor_compaction_joins_two_deltas_of_one_kind() -> None:
     "directories",
     [{}, inserts(1, 1), {**inserts(1, 1), "delete_delta_0000001_0000001_0000": 3}],
 )
-def test_a_minor_compaction_of_at_most_one_delta_and_its_twin_is_not_planned(
+def test_no_minor_compaction_is_planned_for_at_most_one_delta_and_one_delete_delta(
     directories: dict[str, int],
 ) -> None:
     assert isinstance(
@@ -138,7 +138,7 @@ def test_a_minor_compaction_of_at_most_one_delta_and_its_twin_is_not_planned(
     )
 
 
-def test_a_base_alone_needs_nothing() -> None:
+def test_a_base_without_deltas_needs_no_compaction() -> None:
     found = plan(state({"base_0000004": 50}, f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
     assert found == NoCompaction(why="there is no delta")
 
@@ -167,7 +167,7 @@ def dead_major(files: dict[str, int] | None = None) -> CompactionPlan:
         ("base_0000005", False),  # covers it
     ],
 )
-def test_a_delta_that_reaches_over_a_base_would_be_read_beside_it(
+def test_a_delta_that_begins_within_a_base_and_ends_above_it_is_read_beside_the_base(
     other: str, *, is_beside: bool
 ) -> None:
     assert bool(read_beside(dead_major(), names(*inserts(1, 3), other))) is is_beside
@@ -185,7 +185,9 @@ WIDER = ("delta_0000001_0000005", "delete_delta_0000001_0000005")
         ("delta_0000003_0000005", *inserts(1, 3), "delete_delta_0000002_0000002_0000"),
     ],
 )
-def test_a_late_base_beside_a_wider_delta_doubles_rows(present: tuple[str, ...]) -> None:
+def test_a_base_of_an_aborted_compaction_duplicates_rows_beside_a_wider_delta(
+    present: tuple[str, ...],
+) -> None:
     assert doubles_rows(dead_major(), names("base_0000003", *present))
 
 
@@ -202,7 +204,7 @@ def test_a_late_base_beside_a_wider_delta_doubles_rows(present: tuple[str, ...])
         (("delta_0000005_0000006", "_base_0000006", "x"), None),
     ],
 )
-def test_a_base_of_a_later_write_replaces_a_compaction_if_readers_see_it(
+def test_a_visible_base_with_a_higher_write_id_replaces_a_compaction(
     present: tuple[str, ...], replacing: str | None
 ) -> None:
     """Transaction 21 is open, 22 is aborted; so are write IDs 7 and 8, and 9 is not given yet."""
@@ -222,14 +224,14 @@ def test_a_base_of_a_later_write_replaces_a_compaction_if_readers_see_it(
         ("all deltas but one", ("delta_0000003_0000005", "delta_0000002_0000002_0000")),
     ],
 )
-def test_a_late_base_stays_while_anything_that_it_was_made_from_is_gone(
+def test_a_base_of_an_aborted_compaction_is_kept_if_any_of_its_inputs_is_missing(
     missing: str, present: tuple[str, ...]
 ) -> None:
     assert missing
     assert not doubles_rows(dead_major(), names("base_0000003", *present))
 
 
-def test_a_late_base_that_holds_original_files_stays_for_nobody_can_tell_whether_they_do() -> None:
+def test_a_base_of_an_aborted_compaction_is_kept_if_it_contains_original_files() -> None:
     inputs = (*inserts(1, 3), "delete_delta_0000002_0000002_0000")
     present = names("base_0000003", *inputs, *WIDER)
     assert not doubles_rows(dead_major({"000000_0": 7}), present)
@@ -243,18 +245,18 @@ def test_a_late_base_that_holds_original_files_stays_for_nobody_can_tell_whether
         "delete_delta_0000001_0000005",  # deletes count once however often they are read
     ],
 )
-def test_a_late_base_stays_beside_what_doubles_no_row(other: str) -> None:
+def test_a_base_of_an_aborted_compaction_is_kept_if_it_duplicates_no_rows(other: str) -> None:
     inputs = (*inserts(1, 3), "delete_delta_0000002_0000002_0000")
     assert not doubles_rows(dead_major(), names("base_0000003", *inputs, other))
 
 
-def test_only_a_base_can_come_late_and_double_rows() -> None:
+def test_an_aborted_minor_compaction_duplicates_no_rows() -> None:
     found = plan(state(inserts(1, 3), f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
     assert isinstance(found, CompactionPlan)
     assert not doubles_rows(found, names(*inserts(1, 3), "delta_0000001_0000005"))
 
 
-def test_a_minor_compaction_of_one_transactions_statements_becomes_a_major_one() -> None:
+def test_a_minor_compaction_of_deltas_of_one_write_id_becomes_major() -> None:
     """Hive 4 looks for deletes of rows of their own write ID in later statements only."""
     names = ("delta_0000001_0000001_0000", "delete_delta_0000001_0000001_0001")
     pair = dict.fromkeys(names, 10)
@@ -270,7 +272,7 @@ def test_a_minor_compaction_of_one_transactions_statements_becomes_a_major_one()
     assert not found.is_major
 
 
-def test_a_minor_result_of_an_insert_only_table_is_hidden_or_a_base() -> None:
+def test_a_minor_compaction_of_an_insert_only_table_is_hidden_or_becomes_major() -> None:
     """A reader of an older snapshot would see all rows of a wider delta."""
     listing = Listing(
         location="/t",
@@ -298,7 +300,7 @@ def test_a_minor_result_of_an_insert_only_table_is_hidden_or_a_base() -> None:
     assert [str(o) for o in whole.outputs(None)] == ["base_0000003"]
 
 
-def test_a_minor_compaction_reads_deltas_alone() -> None:
+def test_a_minor_compaction_reads_only_deltas() -> None:
     policy, write_ids = CompactionPolicy(), f"d.t:5:{MAX}::"
     for beside, kept in (({"base_0000002": 9}, {}), ({}, {"000000_0": 9})):
         s = state({**beside, **inserts(3, 5)}, write_ids, kept)
@@ -340,7 +342,7 @@ def two_buckets() -> AcidState:
 @pytest.mark.parametrize(
     "appears", [Appearance.FILE_BY_FILE, Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE]
 )
-def test_what_would_be_seen_file_by_file_is_one_file_or_is_not_made(
+def test_a_compaction_that_would_appear_file_by_file_must_write_exactly_one_file(
     choice: CompactionChoice, appears: Appearance
 ) -> None:
     several = shown(two_buckets(), choice, appears)
@@ -359,7 +361,7 @@ def test_what_would_be_seen_file_by_file_is_one_file_or_is_not_made(
         (CompactionChoice.MINOR, "delta_0000001_0000002_v0000009"),
     ],
 )
-def test_what_appears_file_by_file_waits_for_its_commit_where_all_readers_do(
+def test_a_hidden_compaction_may_write_several_files_that_appear_at_its_commit(
     choice: CompactionChoice, name: str
 ) -> None:
     found = shown(two_buckets(), choice, Appearance.HIDDEN)
@@ -369,14 +371,14 @@ def test_what_appears_file_by_file_waits_for_its_commit_where_all_readers_do(
     assert [str(o) for o in found.outputs(TxnId(9))] == [name]
 
 
-def test_what_a_rename_shows_has_as_many_files_as_it_likes() -> None:
+def test_a_compaction_published_by_rename_may_write_several_files() -> None:
     found = shown(two_buckets(), CompactionChoice.MAJOR, Appearance.AT_ONCE)
     assert isinstance(found, CompactionPlan)
     assert not found.hides
     assert [str(o) for o in found.outputs(None)] == ["base_0000002"]
 
 
-def test_a_base_is_hidden_until_its_commit_from_those_who_read_by_an_older_snapshot() -> None:
+def test_with_older_readers_a_base_is_hidden_until_its_commit_but_a_delta_is_not() -> None:
     """Hive 4 reads a base whose last write it takes to be open, if that is the lowest such one."""
     major = shown(two_buckets(), CompactionChoice.MAJOR, Appearance.AT_ONCE)
     assert isinstance(major, CompactionPlan)

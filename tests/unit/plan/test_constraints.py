@@ -58,7 +58,9 @@ def table(default: str | None = None, check: str | None = None) -> TableInfo:
         ("current_date", "current_date", "current_date"),
     ],
 )
-def test_a_default_is_a_constant_or_the_time(default: str, of_int: str, of_text: str) -> None:
+def test_defaults_may_be_constants_casts_or_the_current_time(
+    default: str, of_int: str, of_text: str
+) -> None:
     found = table(default)
     assert value_or_default(found, "a", None) == of_int
     assert value_or_default(found, "s", "DEFAULT") == of_text
@@ -90,14 +92,14 @@ def test_a_default_is_a_constant_or_the_time(default: str, of_int: str, of_text:
         "current_date(1)",
     ],
 )
-def test_another_default_is_refused_where_it_is_needed(default: str) -> None:
+def test_an_unsupported_default_is_refused_only_where_a_column_needs_it(default: str) -> None:
     found = table(default)
     assert value_or_default(found, "a", "3") == "3"
     with pytest.raises(UnsupportedTableError, match="for column a, which only Hive can evaluate"):
         value_or_default(found, "a", None)
 
 
-def test_statements_put_defaults_where_they_give_no_value() -> None:
+def test_columns_without_a_value_or_set_to_default_get_their_default() -> None:
     spec = InsertSpec(target="d.t", source=SourceSpec(), columns=("b", "a", "p"), default_at=(1,))
     assert resolve_insert(table("7"), spec, ["x", "y"]) == {
         "a": "7",
@@ -122,7 +124,7 @@ def test_statements_put_defaults_where_they_give_no_value() -> None:
         (SourceSpec(tables={}, query="q"), {"text_at": (1,)}, "7", "CAST(7 AS string)"),
     ],
 )
-def test_a_source_says_in_which_rows_a_column_is_its_default(
+def test_marker_columns_of_the_source_select_the_rows_that_get_a_default(
     source: SourceSpec, more: dict[str, tuple[int, ...]], a: str, s: str
 ) -> None:
     spec = InsertSpec(
@@ -138,7 +140,7 @@ def test_a_source_says_in_which_rows_a_column_is_its_default(
     }
 
 
-def test_texts_that_are_cast_to_anything_are_those_of_values_and_partitions() -> None:
+def test_values_static_partitions_and_marked_columns_are_cast_from_text() -> None:
     rows = SourceSpec(values=((1,),))
     query = SourceSpec(tables={}, query="q")
     names = table().column_names
@@ -179,9 +181,7 @@ def test_texts_that_are_cast_to_anything_are_those_of_values_and_partitions() ->
         ("s not like 'x%' and b is not null", "`s` NOT LIKE 'x%' AND `b` IS NOT NULL", "sb"),
     ],
 )
-def test_a_check_is_comparisons_of_columns_and_constants(
-    check: str, text: str, columns: str
-) -> None:
+def test_a_check_may_compare_columns_and_constants(check: str, text: str, columns: str) -> None:
     (found,) = checks_of(table(check=check))
     assert (found.name, found.text, found.columns) == ("ck", text, frozenset(columns))
 
@@ -209,6 +209,6 @@ def test_a_check_is_comparisons_of_columns_and_constants(
         "t.a > 1",
     ],
 )
-def test_another_check_is_refused(check: str) -> None:
+def test_unsupported_checks_are_refused(check: str) -> None:
     with pytest.raises(UnsupportedTableError, match="ck CHECK"):
         checks_of(table(check=check))

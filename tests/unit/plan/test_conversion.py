@@ -62,7 +62,7 @@ TRANSLATED = {"EXTERNAL": "TRUE", "TRANSLATED_TO_EXTERNAL": "TRUE", "external.ta
         ({"kind": ACID}, ONLY, "it is full_acid"),
     ],
 )
-def test_a_definition_says_whether_a_table_can_be_converted(
+def test_the_table_definition_decides_whether_a_conversion_is_possible(
     changes: dict[str, object], to: ConversionTarget, why: str | None
 ) -> None:
     found = why_not_table(replace(TABLE, **changes), to)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_a_definition_says_whether_a_table_can_be_converted(
     assert why is None or why in str(found)
 
 
-def test_parameters_change_as_hive_changes_them() -> None:
+def test_a_conversion_changes_table_properties_as_hive_does() -> None:
     assert parameters_of(TABLE, FULL) == {
         "transactional": "true",
         "transactional_properties": "default",
@@ -102,7 +102,7 @@ def test_parameters_change_as_hive_changes_them() -> None:
         ("000000_0 base_x/", "a name like those of", "a name like those of"),
     ],
 )
-def test_files_say_whether_a_flat_table_can_become_transactional(
+def test_file_names_decide_whether_a_flat_table_can_become_transactional(
     names: str, full: str | None, insert_only: str | None
 ) -> None:
     for to, why in ((FULL, full), (ONLY, insert_only)):
@@ -111,7 +111,7 @@ def test_files_say_whether_a_flat_table_can_become_transactional(
         assert why is None or why in str(found)
 
 
-def test_all_visible_files_go_into_one_delta() -> None:
+def test_a_conversion_moves_all_visible_files_into_one_delta() -> None:
     delta = DeltaName(low=WriteId(1), high=WriteId(1), statement_id=StatementId(0))
     assert moves_in(listing("000000_0 part-0.orc _SUCCESS _hiveacid/x"), delta) == [
         Move(location="/t", source="000000_0", target="delta_0000001_0000001_0000/000000_0"),
@@ -119,7 +119,7 @@ def test_all_visible_files_go_into_one_delta() -> None:
     ]
 
 
-def test_live_files_come_out_in_their_order_around_what_is_there() -> None:
+def test_a_conversion_to_flat_keeps_the_file_order_and_skips_existing_names() -> None:
     names = listing("base_2/000000_0 delta_1_1_0/000000_0 delta_3_3_0/a.gz delta_4_4_0/x 000000_0")
     state = resolve(names, ids("4:MAX::"), None, INSERT_ONLY)
     state = replace(state, originals=tuple(f for f in names.files if f.path == "000000_0"))
@@ -145,7 +145,7 @@ def test_live_files_come_out_in_their_order_around_what_is_there() -> None:
         ("base_2 delta_3_3_0", "3:3:3:", "delta_3_3_0"),
     ],
 )
-def test_a_table_with_directories_that_are_not_read_stays_what_it_is(
+def test_a_table_with_obsolete_or_uncommitted_directories_is_not_converted(
     names: str, snapshot: str, why: str | None
 ) -> None:
     found = why_not_state(resolve(listing(names), ids(snapshot), None, INSERT_ONLY))

@@ -31,7 +31,7 @@ def test_the_first_poll_above_a_threshold_fires() -> None:
         ({"ended_entry": None, "at_s": 1060.0}, True),
     ],
 )
-def test_an_event_repeats_after_a_time_or_at_the_write_after_a_compaction(
+def test_an_event_repeats_after_an_interval_or_after_a_compaction_and_a_write(
     changes: dict[str, Any], fired: bool
 ) -> None:
     assert fires(_LAST, replace(_LAST, **changes), refire_after_s=60) is fired
@@ -46,14 +46,14 @@ def test_an_event_repeats_after_a_time_or_at_the_write_after_a_compaction(
         ({"ended_entry": None}, False),
     ],
 )
-def test_an_entry_that_was_at_work_at_the_last_event_has_ended_when_none_is_at_work(
+def test_a_compaction_that_was_working_at_the_last_event_has_ended_if_none_works_now(
     changes: dict[str, Any], fired: bool
 ) -> None:
     now = replace(_LAST, **{"write_id": 11, **changes})
     assert fires(replace(_LAST, is_compacting=True), now, refire_after_s=60) is fired
 
 
-def test_a_compaction_cannot_have_ended_since_an_unknown_state_of_the_queue() -> None:
+def test_no_event_fires_for_a_write_if_the_last_queue_state_is_unknown() -> None:
     unknown = replace(_LAST, ended_entry=None)
     now = replace(_LAST, write_id=11)
     assert not fires(unknown, now, refire_after_s=60)
@@ -70,6 +70,8 @@ def test_a_compaction_cannot_have_ended_since_an_unknown_state_of_the_queue() ->
         ({"table_id": "2"}, True),
     ],
 )
-def test_the_queue_matters_after_a_write(changes: dict[str, Any], can: bool) -> None:
+def test_an_event_can_fire_after_a_write_an_interval_or_a_new_table(
+    changes: dict[str, Any], can: bool
+) -> None:
     assert can_fire(_LAST, replace(_LAST, **changes), refire_after_s=60) is can
     assert can_fire(None, replace(_LAST, **changes), refire_after_s=60)

@@ -1,4 +1,4 @@
-"""What is known of commits when the server's own log is heard, too."""
+"""The commit times that are known from notes, snapshots and the metastore's event log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ W1, W2, W3 = WriteId(1), WriteId(2), WriteId(3)
 NOW = ValidWriteIdList.parse("db.t:3:9223372036854775807::")
 
 
-def test_a_log_decides_what_lies_a_minute_away_from_a_commit() -> None:
+def test_the_event_log_decides_moments_more_than_a_minute_from_a_commit() -> None:
     known = Knowledge().with_log({W1: 1000, W2: 2000, W3: 3000})
     found = known.at(2100.0, NOW)
     assert (found.inside, found.outside, found.doubtful) == ({W1, W2}, {W3}, frozenset())
@@ -32,24 +32,24 @@ def test_a_log_decides_what_lies_a_minute_away_from_a_commit() -> None:
     assert known.at(2061.0, NOW).inside == {W1, W2}
 
 
-def test_notes_are_more_exact_than_the_log() -> None:
+def test_a_commit_note_is_more_exact_than_the_event_log() -> None:
     known = Knowledge(commits={W2: TimeBounds(after_s=1999.5, by_s=2000.5)})
     assert known.with_log({W2: 2000}).of_commit(W2) == TimeBounds(after_s=1999.5, by_s=2000.5)
 
 
-def test_a_log_that_contradicts_a_note_is_not_believed_at_all() -> None:
+def test_an_event_log_that_contradicts_a_note_is_ignored_entirely() -> None:
     known = Knowledge(commits={W2: TimeBounds(after_s=5000.0, by_s=5001.0)})
     assert known.with_log({W1: 1000, W2: 2000, W3: 3000}) == known
 
 
-def test_a_log_of_a_table_that_was_here_before_is_not_believed_at_all() -> None:
-    """Who has made it anew wrote no event: another server, or the log was off."""
+def test_an_event_log_from_before_the_table_was_created_is_ignored_entirely() -> None:
+    """No event shows the new creation: a different server did it, or the log was off."""
     known = Knowledge(born_s=2500.0)
     assert known.with_log({W1: 1000, W2: 2000, W3: 3000}) == known
     assert known.with_log({W1: 2450, W3: 3000}) != known
 
 
-def test_a_log_that_contradicts_what_was_seen_is_not_believed_at_all() -> None:
+def test_an_event_log_that_contradicts_an_observed_snapshot_is_ignored_entirely() -> None:
     open_then = ValidWriteIdList.parse("db.t:3:2:2:")
     seen = Knowledge(sightings=(Sighting(write_ids=open_then, after_s=2500.0, by_s=2501.0),))
     assert seen.with_log({W2: 2000, W3: 2000}) == seen
@@ -67,7 +67,7 @@ def test_a_log_that_contradicts_what_was_seen_is_not_believed_at_all() -> None:
         (1010.0, set(), {W2}),
     ],
 )
-def test_a_snapshot_decides_nothing_about_the_time_in_which_it_was_taken(
+def test_a_snapshot_decides_no_moment_within_the_time_it_took(
     at_s: float, outside: set[WriteId], doubtful: set[WriteId]
 ) -> None:
     seen = ValidWriteIdList.parse("db.t:2:2:2:")
@@ -78,7 +78,7 @@ def test_a_snapshot_decides_nothing_about_the_time_in_which_it_was_taken(
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
-def test_a_moment_is_not_answered_by_a_list_that_ends_before_what_was_committed(
+def test_a_moment_is_refused_if_the_write_id_list_ends_below_a_known_commit(
     *, is_noted: bool
 ) -> None:
     """Hive 4.0.1 lists nothing above an aborted write if it remembers no committed one."""
@@ -113,7 +113,7 @@ def test_a_moment_is_not_answered_by_a_list_that_ends_before_what_was_committed(
         (86_400.5, VersionUnknownError),
     ],
 )
-def test_a_moment_that_is_not_over_may_be_asked_for_again(
+def test_a_moment_at_most_one_day_ahead_raises_a_retryable_error(
     ahead_s: float, error: type[HiveAcidError] | None
 ) -> None:
     """A run's interval ends by Airflow's clock, and the metastore's may lag behind."""
@@ -127,7 +127,7 @@ def test_a_moment_that_is_not_over_may_be_asked_for_again(
             as_of_time(now, when, known, taken_s=4000.0)
 
 
-def test_bounds_of_a_commit_are_the_narrowest_of_all_that_is_noted() -> None:
+def test_the_bounds_of_a_commit_are_the_narrowest_that_the_notes_prove() -> None:
     for seed in range(200):
         dice = random.Random(seed)
         looks = []
@@ -152,7 +152,7 @@ def test_bounds_of_a_commit_are_the_narrowest_of_all_that_is_noted() -> None:
             assert known.of_commit(w) == told, (seed, number)
 
 
-def test_bounds_of_many_commits_do_not_ask_every_look_for_each(
+def test_bounds_of_many_commits_do_not_check_every_snapshot_for_every_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A history of ten thousand versions took five minutes."""

@@ -1,4 +1,4 @@
-"""Parameters: which texts name them, what their values become, and what crosses the seam."""
+"""Parameters: their markers in SQL text, the types of their values, and their JSON in a job."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ STAMP = Stamp.combine(NAIVE.date(), NAIVE.time())
         ("", set()),
     ],
 )
-def test_a_marker_is_a_colon_and_a_name_outside_of_everything(text: str, names: set[str]) -> None:
+def test_a_marker_is_a_colon_and_a_name_outside_quotes_and_comments(
+    text: str, names: set[str]
+) -> None:
     assert markers(text) == names
 
 
@@ -186,7 +188,9 @@ def test_a_value_has_one_type_and_one_spelling(value: object, said: str) -> None
         (NoStamp.combine(NAIVE.date(), NAIVE.time()), "is not a valid timestamp: .*; give a time"),
     ],
 )
-def test_what_is_no_value_is_refused_by_its_name(value: object, why: str) -> None:
+def test_an_invalid_value_is_refused_with_the_name_of_its_parameter(
+    value: object, why: str
+) -> None:
     with pytest.raises(ConfigurationError, match=why) as refused:
         read_parameters({"p": value})
     assert "parameters['p']" in str(refused.value)
@@ -194,7 +198,7 @@ def test_what_is_no_value_is_refused_by_its_name(value: object, why: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["1a", "a-b", "", "ä", 5])
-def test_a_name_is_letters_digits_and_underscores(name: object) -> None:
+def test_a_parameter_name_is_letters_digits_and_underscores(name: object) -> None:
     with pytest.raises(ConfigurationError, match="not a valid parameter name"):
         read_parameters({name: 1})
     with pytest.raises(ConfigurationError, match="names that begin with __hiveacid are reserved"):
@@ -203,7 +207,7 @@ def test_a_name_is_letters_digits_and_underscores(name: object) -> None:
         read_parameters([1])
 
 
-def test_each_text_gets_the_parameters_that_it_names() -> None:
+def test_each_sql_text_gets_only_the_parameters_that_it_uses() -> None:
     query = SourceSpec(tables={}, query="SELECT :q AS id")
     insert = InsertSpec(target="d.t", source=query)
     merge = MergeSpec(
@@ -245,7 +249,7 @@ def test_each_text_gets_the_parameters_that_it_names() -> None:
     assert set(inserted.inserts[0].source.parameters) == {"q"}
 
 
-def test_a_value_that_is_given_replaces_the_parsers_and_leaves_its_others() -> None:
+def test_a_given_value_replaces_only_the_parameter_with_its_name() -> None:
     own = read_parameters({"a": "later", "b": "b"})
     source = SourceSpec(tables={}, query="SELECT :a, :b", parameters=own)
     found = job_with(InsertSpec(target="d.t", source=source), {"a": 1})
@@ -255,7 +259,7 @@ def test_a_value_that_is_given_replaces_the_parsers_and_leaves_its_others() -> N
     }
 
 
-def test_a_name_without_a_text_and_a_text_without_a_value_are_refused() -> None:
+def test_unused_parameters_and_markers_without_a_value_are_refused() -> None:
     delete = DeleteSpec(target="d.t", where="a = :a AND b = :b")
     with pytest.raises(ConfigurationError, match=r"for :b, which the SQL uses; given are a"):
         job_with(delete, {"a": 1})
@@ -267,7 +271,7 @@ def spec_of(job: DeleteSpec | UpdateSpec) -> JobSpec:
     return JobSpec(job_key="k", metastore=MetastoreEndpoint(uris=("thrift://h:1",)), job=job)
 
 
-def test_types_survive_the_seam_and_count_in_the_digest() -> None:
+def test_parameter_types_survive_json_and_change_the_digest() -> None:
     where = "a IN (:a) AND b = :b AND c = :c AND d = :d"
     given = {"a": [1, Decimal("1.50"), None], "b": dt.date(2026, 1, 31), "c": NAIVE, "d": 1.5}
     sent = spec_of(job_with(DeleteSpec(target="d.t", where=where), given))
@@ -280,7 +284,7 @@ def test_types_survive_the_seam_and_count_in_the_digest() -> None:
     assert "parameters" not in spec_of(DeleteSpec(target="d.t", where="a = 1")).statement
 
 
-def test_what_is_settled_is_checked_with_the_dag() -> None:
+def test_parameters_without_templates_are_checked_when_the_dag_is_parsed() -> None:
     early = EarlyChecks("task")
     check_early(early, {"a": {"type": "date", "value": "{{ ds }}"}}, ["a = :a"])
     check_early(early, {"a": 1}, ["a = :a {{ more }}"])

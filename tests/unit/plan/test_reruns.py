@@ -35,12 +35,12 @@ def entry(generation: int, *, txn_id: int = 9, where: str = "1a") -> LedgerEntry
     )
 
 
-def test_what_was_done_is_not_called_another_statement_because_its_note_is_damaged() -> None:
+def test_a_damaged_ledger_note_is_not_reported_as_a_changed_statement() -> None:
     damaged = replace(entry(1), statement={}, is_legible=False)
     assert earlier_run(RUN, [damaged], TABLE, NOW) == damaged
 
 
-def test_a_job_that_was_never_done_has_to_be_done() -> None:
+def test_a_job_without_a_ledger_entry_runs() -> None:
     assert earlier_run(RUN, [], TABLE, NOW) is None
 
 
@@ -54,70 +54,70 @@ def test_a_cleared_task_applies_its_change_again_by_default() -> None:
     assert earlier_run(RUN, [entry(0)], TABLE, NOW) is None
 
 
-def test_a_cleared_task_may_skip_what_was_done() -> None:
+def test_a_cleared_task_may_skip_a_change_that_was_applied() -> None:
     run = replace(RUN, on_rerun=OnRerun.SKIP)
     last = entry(0, txn_id=12)
     assert earlier_run(run, [entry(0), last], TABLE, NOW) == last
 
 
-def test_a_cleared_task_may_fail_over_what_was_done() -> None:
+def test_a_cleared_task_may_fail_if_its_change_was_applied() -> None:
     run = replace(RUN, on_rerun=OnRerun.FAIL)
     with pytest.raises(RerunRefusedError, match=r"transaction 9 at 1970-01-01 00:00:09 UTC"):
         earlier_run(run, [entry(0)], TABLE, NOW)
 
 
-def test_a_retry_with_another_statement_fails_and_says_what_differs() -> None:
+def test_a_retry_with_a_changed_statement_fails_and_names_the_difference() -> None:
     with pytest.raises(StatementChangedError, match="with a different where") as caught:
         earlier_run(RUN, [entry(1, where="3c")], TABLE, NOW)
     assert caught.value.differing == ("where",)
 
 
-def test_the_newest_generation_counts_though_an_older_one_was_recorded_later() -> None:
+def test_a_newer_generation_counts_even_if_an_older_one_was_recorded_later() -> None:
     with pytest.raises(FencedError):
         earlier_run(RUN, [entry(2, txn_id=20), entry(1, txn_id=21)], TABLE, NOW)
 
 
-def test_a_part_that_only_one_of_two_statements_has_tells_them_apart() -> None:
+def test_a_part_that_only_one_statement_has_is_reported_as_a_difference() -> None:
     shorter = replace(RUN, statement={"kind": "2b"})
     with pytest.raises(StatementChangedError) as caught:
         earlier_run(shorter, [entry(1)], TABLE, NOW)
     assert caught.value.differing == ("where",)
 
 
-def test_a_cleared_task_may_apply_another_statement() -> None:
+def test_a_cleared_task_may_apply_a_changed_statement() -> None:
     assert earlier_run(RUN, [entry(0, where="3c")], TABLE, NOW) is None
 
 
-def test_a_copy_that_comes_back_after_a_later_generation_withdraws() -> None:
+def test_an_older_copy_is_fenced_after_a_later_generation() -> None:
     with pytest.raises(FencedError):
         earlier_run(RUN, [entry(2, txn_id=20)], TABLE, NOW)
 
 
 @pytest.mark.parametrize("on_rerun", OnRerun)
-def test_an_entry_in_doubt_raises_no_other_error_than_that(on_rerun: OnRerun) -> None:
+def test_a_doubtful_entry_is_returned_before_any_other_check_raises(on_rerun: OnRerun) -> None:
     run = replace(RUN, on_rerun=on_rerun)
     for generation in (1, 2):
         doubtful = replace(entry(generation, where="3c"), doubt="the metastore says no")
         assert earlier_run(run, [doubtful], TABLE, NOW) == doubtful
 
 
-def test_an_entry_in_doubt_that_a_clear_has_made_needless_does_not_matter() -> None:
+def test_a_task_that_runs_again_when_cleared_ignores_older_doubtful_entries() -> None:
     doubtful = replace(entry(0), doubt="the metastore says no")
     assert earlier_run(RUN, [doubtful], TABLE, NOW) is None
     assert earlier_run(replace(RUN, on_rerun=OnRerun.FAIL), [doubtful], TABLE, NOW) == doubtful
 
 
-def test_an_entry_that_is_proven_counts_before_one_in_doubt() -> None:
+def test_a_proven_entry_counts_before_a_doubtful_entry() -> None:
     doubtful = replace(entry(1, txn_id=20), doubt="the metastore says no")
     assert earlier_run(RUN, [entry(1), doubtful], TABLE, NOW) == entry(1)
 
 
-def test_what_is_confirmed_counts_before_what_a_lost_copy_noted_later() -> None:
+def test_a_confirmed_entry_counts_before_a_later_unconfirmed_entry() -> None:
     noted = replace(entry(1, txn_id=20), is_confirmed=False)
     assert earlier_run(RUN, [entry(1), noted], TABLE, NOW) == entry(1)
 
 
-def test_a_cleared_task_skips_nothing_that_is_another_statement_by_now() -> None:
+def test_a_cleared_task_fails_instead_of_skipping_a_changed_statement() -> None:
     run = replace(RUN, on_rerun=OnRerun.SKIP)
     with pytest.raises(StatementChangedError, match="with a different where"):
         earlier_run(run, [entry(0, where="3c")], TABLE, NOW)

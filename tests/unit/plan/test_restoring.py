@@ -1,4 +1,4 @@
-"""What a restore does to a partition, by its rows; and which partitions may differ at all."""
+"""How a restore rewrites a partition, and which partitions may differ from a version."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ NOW = ValidWriteIdList.parse("db.t:9:9223372036854775807::7")
         (50_000, 50_001, 950_000, Way.BASE),
     ],
 )
-def test_few_changes_are_a_delta_and_many_a_base(come: int, go: int, stay: int, how: Way) -> None:
+def test_a_restore_writes_few_changes_as_a_delta_and_many_as_a_base(
+    come: int, go: int, stay: int, how: Way
+) -> None:
     assert RestoredPartition.of(come=come, go=go, stay=stay, is_plain=False).how is how
 
 
-def test_rows_without_an_identity_of_their_own_are_written_all_together() -> None:
+def test_a_restore_writes_a_base_if_rows_have_no_unique_row_ids() -> None:
     assert RestoredPartition.of(come=1, go=1, stay=0, is_plain=True).how is Way.BASE
     assert RestoredPartition.of(come=0, go=0, stay=0, is_plain=True).how is Way.NOTHING
     twins = RestoredPartition.of(come=0, go=0, stay=2, is_plain=False, has_twins=True)
@@ -53,7 +55,7 @@ def test_rows_without_an_identity_of_their_own_are_written_all_together() -> Non
         ([], 5, False),
     ],
 )
-def test_names_tell_whether_a_root_may_differ(
+def test_directory_names_decide_whether_a_partition_may_differ_from_a_version(
     directories: list[str], since: int, differs: bool
 ) -> None:
     files = tuple(FileEntry(path=f"{name}/bucket_00000", size_bytes=9) for name in directories)
@@ -62,7 +64,7 @@ def test_names_tell_whether_a_root_may_differ(
     assert may_differ(state, part) is differs
 
 
-def test_a_write_that_was_committed_later_than_a_higher_one_is_in_a_base() -> None:
+def test_a_base_may_contain_a_lower_write_id_that_was_committed_later() -> None:
     files = (FileEntry(path="base_9_v20/bucket_00000", size_bytes=9),)
     state = resolve(Listing(location="/t", files=files), NOW, None)
     # the state at a moment at which 9 was committed, and 8 was not

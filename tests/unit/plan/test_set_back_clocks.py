@@ -1,4 +1,4 @@
-"""Moments of a clock that was set back: known, or refused with the bounds that contradict."""
+"""Moments of a clock that was set back: known, or refused with the contradicting bounds."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def set_back() -> Past:
     return past
 
 
-def test_a_moment_that_a_clock_showed_twice_is_refused_with_the_bounds_that_contradict() -> None:
+def test_a_moment_that_a_clock_showed_twice_is_refused_with_the_contradicting_bounds() -> None:
     past = set_back()
     for moment in (2003.0, 3000.0, 4000.0):
         with pytest.raises(VersionDoubtfulError, match="it is unknown which") as caught:
@@ -109,7 +109,7 @@ def test_a_moment_that_a_clock_showed_twice_is_refused_with_the_bounds_that_cont
         assert "and by 1970-01-01T00:33:22" in first
 
 
-def test_a_long_job_that_ended_before_a_clock_was_set_back_is_told_by_who_saw_it_done() -> None:
+def test_a_later_snapshot_exposes_a_long_job_that_ended_before_the_clock_was_set_back() -> None:
     past = Past()
     first = past.begin()
     past.wait(3000.0)
@@ -128,12 +128,14 @@ def test_a_long_job_that_ended_before_a_clock_was_set_back_is_told_by_who_saw_it
 @pytest.mark.parametrize(
     ("moment", "inside"), [(1500.0, set()), (1999.0, set()), (4100.0, {1, 2}), (11000.0, {1, 2, 3})]
 )
-def test_other_moments_are_known_for_all_that(moment: float, inside: set[int]) -> None:
+def test_moments_that_the_clock_showed_once_are_still_known(
+    moment: float, inside: set[int]
+) -> None:
     assert set_back().at(moment) == inside
 
 
-def test_somebody_elses_write_that_came_after_the_clock_was_set_back_is_not_left_out() -> None:
-    """It was given out later than a clock had shown that is ahead; so it seemed to be too late."""
+def test_a_foreign_write_after_the_clock_was_set_back_makes_moments_doubtful() -> None:
+    """Its write ID was allocated after a note from a clock ahead, so it seemed too late."""
     past = Past()
     past.wait(3000.0)
     past.commit(past.begin())
@@ -148,7 +150,7 @@ def test_somebody_elses_write_that_came_after_the_clock_was_set_back_is_not_left
             past.at(moment)
 
 
-def test_nothing_is_known_by_a_clock_that_is_behind_what_is_noted() -> None:
+def test_a_moment_is_refused_while_the_clock_is_behind_the_notes() -> None:
     past = Past()
     past.wait(3000.0)
     past.commit(past.begin())
@@ -158,7 +160,7 @@ def test_nothing_is_known_by_a_clock_that_is_behind_what_is_noted() -> None:
     assert past.at(1900.0, taken_s=4001.0) == set()  # it is there again
 
 
-def test_a_job_that_is_noted_while_a_reader_looks_is_no_contradiction() -> None:
+def test_a_job_noted_after_the_reader_took_its_snapshot_is_not_a_contradiction() -> None:
     past = Past()
     taken_s = past.clock_s
     past.wait(5.0)
@@ -166,8 +168,8 @@ def test_a_job_that_is_noted_while_a_reader_looks_is_no_contradiction() -> None:
     assert past.at(taken_s - 1.0, taken_s=taken_s) == set()
 
 
-def test_a_clock_that_is_set_back_under_a_job_is_found_out_by_who_looked_meanwhile() -> None:
-    """By its own clock it ended at 1015, long after what came after it."""
+def test_a_concurrent_snapshot_exposes_a_clock_that_was_set_back_during_a_job() -> None:
+    """By its own clock, the first job ended long after the second, which really ended later."""
     past = Past(clock_s=1012.0)
     first = past.begin()
     past.wait(-10.0)
@@ -184,8 +186,8 @@ def test_a_clock_that_is_set_back_under_a_job_is_found_out_by_who_looked_meanwhi
 
 
 @pytest.mark.promise("V2")
-def test_a_moment_of_a_clock_that_is_set_back_is_a_state_that_was_or_is_refused() -> None:
-    """Where it is set back under a job, nobody but somebody who looks meanwhile can tell."""
+def test_a_moment_of_a_clock_that_was_set_back_gives_a_real_state_or_is_refused() -> None:
+    """No clock is set back during a job here: only a snapshot taken meanwhile could show that."""
     answered = refused = 0
     for seed in range(150):
         dice = random.Random(seed)

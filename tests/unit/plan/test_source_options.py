@@ -1,4 +1,4 @@
-"""Options of a source: a secret is refused and not shown, its place is not."""
+"""Options of a source: a secret is refused and not shown; a reference to a secret is accepted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.statements.source_options import check_location, chec
         ("uri", "mongodb://etl:hunter2@h/db"),
     ],
 )
-def test_a_secret_is_refused_and_not_shown(name: str, value: str) -> None:
+def test_a_secret_in_an_option_is_refused_and_not_shown(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match="'env:NAME' or") as caught:
         check_options({"header": "true", name: value}, "source['options']")
     assert f"source['options'][{name!r}]" in str(caught.value)
@@ -53,7 +53,7 @@ def test_a_secret_is_refused_and_not_shown(name: str, value: str) -> None:
         ("forward_spark_s3_credentials", "true"),
     ],
 )
-def test_other_options_are_accepted(name: str, value: str) -> None:
+def test_options_without_secrets_are_accepted(name: str, value: str) -> None:
     check_options({name: value}, "source['options']")
 
 
@@ -82,5 +82,5 @@ def test_a_secret_in_a_location_is_refused_and_not_shown(location: str) -> None:
         "orders",
     ],
 )
-def test_other_locations_are_accepted(location: str) -> None:
+def test_locations_without_secrets_are_accepted(location: str) -> None:
     check_location(location, "location")

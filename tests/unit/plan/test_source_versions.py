@@ -20,14 +20,14 @@ from airflow_hiveacid.plan.statements.dml import check_source
         ({"tag": "closing"}, "tag closing"),
     ],
 )
-def test_a_table_is_read_as_of_what_stands_beside_it(
+def test_a_version_timestamp_or_tag_beside_a_table_selects_its_version(
     asked: dict[str, object], version: str
 ) -> None:
     found = source_spec({"table": "db.t", **asked})
     assert found == SourceSpec(table="db.t", versions={"source": version})
 
 
-def test_tables_of_a_query_have_versions_by_their_views() -> None:
+def test_a_query_may_give_a_version_for_each_view() -> None:
     given = {
         "tables": {"a": "db.t", "b": "db.t"},
         "query": "SELECT * FROM a EXCEPT SELECT * FROM b",
@@ -50,16 +50,16 @@ def test_tables_of_a_query_have_versions_by_their_views() -> None:
         ({"table": "db.t", "versions": ["2"]}, "must map views to versions"),
     ],
 )
-def test_a_version_of_nothing_is_refused(source: dict[str, object], why: str) -> None:
+def test_an_invalid_version_of_a_source_is_refused(source: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         source_spec(source)
 
 
-def test_a_template_is_looked_at_when_it_is_rendered() -> None:
+def test_a_version_with_a_template_is_not_checked_before_it_is_rendered() -> None:
     check_source_early(EarlyChecks("task"), {"table": "db.t", "version": "{{ params.version }}"})
 
 
-def test_another_version_is_another_statement() -> None:
+def test_a_different_version_makes_a_different_statement() -> None:
     def digests(**versions: str) -> dict[str, str]:
         job = InsertSpec(target="db.a", source=SourceSpec(table="db.t", versions=versions))
         metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
@@ -70,6 +70,6 @@ def test_another_version_is_another_statement() -> None:
     assert digests() != digests(source="version 1") != digests(source="version 2")
 
 
-def test_a_spec_is_checked_again_by_the_application() -> None:
+def test_the_application_checks_the_versions_of_a_spec_again() -> None:
     with pytest.raises(ConfigurationError, match="expected 'version N'"):
         check_source(SourceSpec(table="db.t", versions={"source": "then"}))

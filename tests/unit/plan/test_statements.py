@@ -82,7 +82,7 @@ INSERT_ONLY = {"kind": TransactionalKind.INSERT_ONLY, "bucket_columns": (), "num
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
-def test_rows_of_insert_only_tables_are_read_and_added(format_: FileFormat) -> None:
+def test_insert_only_tables_can_be_read_and_inserted_into(format_: FileFormat) -> None:
     plain = table(**INSERT_ONLY, storage=Storage(format=format_))
     check_readable(plain)
     check_insertable(plain)
@@ -98,7 +98,7 @@ def test_rows_of_insert_only_tables_are_read_and_added(format_: FileFormat) -> N
         ({"kind": TransactionalKind.NONE}, NotTransactionalError),
     ],
 )
-def test_rows_are_not_added_where_they_would_have_to_be_put_in_order(
+def test_inserts_into_sorted_or_bucketed_insert_only_tables_and_flat_tables_are_refused(
     changes: dict[str, object], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -113,7 +113,7 @@ def test_update_star_takes_the_sources_columns_but_never_bucket_or_partition_col
     assert clause.unchanged == ()
 
 
-def test_insert_star_gives_every_column_and_null_where_the_source_has_none() -> None:
+def test_insert_star_sets_columns_that_the_source_lacks_to_null() -> None:
     (clause,) = resolve_merge(table(), merge(INSERT_ALL), ["id", "p"])
     assert clause.assignments == {"id": "s.`id`", "a": "NULL", "b": "NULL", "p": "s.`p`"}
 
@@ -154,9 +154,7 @@ def test_insert_star_gives_every_column_and_null_where_the_source_has_none() -> 
         ),
     ],
 )
-def test_a_merge_clause_that_makes_no_sense_is_refused(
-    clause: MergeClause, error: type[Exception]
-) -> None:
+def test_an_invalid_merge_clause_is_refused(clause: MergeClause, error: type[Exception]) -> None:
     with pytest.raises(error):
         resolve_merge(table(), merge(clause), ["id", "a"])
 
@@ -172,7 +170,7 @@ def test_a_merge_needs_clauses_and_keys_that_both_sides_have() -> None:
         resolve_merge(table(), merge(INSERT_ALL, keys=("a",)), ["id"])
 
 
-def test_an_update_must_assign_something() -> None:
+def test_an_update_must_assign_a_column() -> None:
     with pytest.raises(ConfigurationError, match="assigns no column"):
         resolve_update(table(), UpdateSpec(target="d.t", set={}))
 
@@ -190,14 +188,14 @@ def test_an_insert_by_name_leaves_missing_columns_null() -> None:
     }
 
 
-def test_an_insert_with_columns_goes_by_position_and_a_static_partition_by_constant() -> None:
+def test_an_insert_with_a_column_list_matches_by_position_and_sets_static_partitions() -> None:
     given = resolve_insert(
         table(), insert(columns=("a", "id"), partition={"p": "it's"}), ["x", "y"]
     )
     assert given == {"id": "`y`", "a": "`x`", "b": "NULL", "p": "'it\\'s'"}
 
 
-def test_an_insert_refuses_wrong_counts_doubles_and_strangers() -> None:
+def test_an_insert_refuses_wrong_column_counts_and_duplicate_or_unknown_columns() -> None:
     with pytest.raises(ConfigurationError, match="names 1 columns, but the source has 2"):
         resolve_insert(table(), insert(columns=("a",)), ["x", "y"])
     with pytest.raises(ConfigurationError, match="'p' twice"):
@@ -247,7 +245,7 @@ def test_an_insert_by_position_needs_every_column_and_the_tables_own_partition_c
         )
 
 
-def test_a_merge_inserts_values_in_the_tables_order_and_all_of_them() -> None:
+def test_a_merge_insert_needs_a_value_for_each_column_in_table_order() -> None:
     clause = dataclasses.replace(INSERT_ALL, values=("1", "s.a", "NULL", "s.p + 1"))
     (resolved,) = resolve_merge(table(), merge(clause), ["id"])
     assert resolved.assignments == {"id": "1", "a": "s.a", "b": "NULL", "p": "s.p + 1"}
@@ -266,7 +264,7 @@ def test_a_merge_inserts_values_in_the_tables_order_and_all_of_them() -> None:
         (r"\' OR 1 = 1 --", r"'\\\' OR 1 = 1 --'"),
     ],
 )
-def test_a_text_becomes_a_literal_that_means_it_and_nothing_else(text: str, literal: str) -> None:
+def test_a_string_literal_escapes_quotes_and_backslashes(text: str, literal: str) -> None:
     assert sql_string(text) == literal
 
 
@@ -282,12 +280,14 @@ def test_a_text_becomes_a_literal_that_means_it_and_nothing_else(text: str, lite
         (SourceSpec(values=((1,),), columns=("a", "b")), "has 1 values for 2 columns"),
     ],
 )
-def test_a_source_is_files_a_table_or_rows_of_one_length(source: SourceSpec, message: str) -> None:
+def test_a_source_is_exactly_one_of_files_a_table_a_query_or_rows_of_one_length(
+    source: SourceSpec, message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         check_source(source)
 
 
-def test_a_clause_that_deletes_sets_nothing() -> None:
+def test_a_delete_clause_of_a_merge_cannot_set_columns() -> None:
     clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, set={"a": "1"})
     with pytest.raises(ConfigurationError, match=r"d\.t: WHEN matched deletes, so it cannot set"):
         resolve_merge(table(), merge(clause), ["id"])
@@ -305,7 +305,7 @@ def test_four_formats_are_read_and_written_and_others_are_refused_by_name() -> N
             check(table(**INSERT_ONLY, storage=rc))
 
 
-def test_a_clause_behind_one_without_a_condition_is_refused() -> None:
+def test_a_merge_clause_after_an_unconditional_one_of_its_kind_is_refused() -> None:
     clauses = [
         {"when": "matched", "action": "update"},
         {"when": "not_matched", "action": "insert"},

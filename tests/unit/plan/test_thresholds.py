@@ -53,7 +53,7 @@ def _health(**parts: object) -> TableHealth:
 
 @pytest.mark.promise("C4")
 @pytest.mark.parametrize(("deltas", "fires"), [(9, False), (10, True), (11, True)])
-def test_the_count_fires_at_ten_deltas_and_not_at_nine(deltas: int, fires: bool) -> None:
+def test_the_delta_count_fires_at_ten_deltas_and_not_at_nine(deltas: int, fires: bool) -> None:
     health = _health(base_bytes=10**6, deltas=(1,) * deltas)
     assert bool(exceeded(health, _COUNT_ONLY)) is fires
 
@@ -72,7 +72,7 @@ def test_the_ratio_fires_at_exactly_ten_percent(delta_bytes: int, fires: bool) -
 
 
 @pytest.mark.parametrize("base_bytes", [10, 30, 70, 2**53 + 10 - (2**53 % 10), 10**18])
-def test_exactly_ten_percent_fires_whatever_the_size(base_bytes: int) -> None:
+def test_exactly_ten_percent_fires_for_any_base_size(base_bytes: int) -> None:
     # 0.1 is not a tenth in binary: 0.1 * 10**18 and n / 10 differ for some sizes.
     tenth = base_bytes // 10
     base = {"table": "db.t", "location": "/t", "base_bytes": base_bytes}
@@ -91,7 +91,7 @@ def test_without_a_base_the_ratio_never_fires() -> None:
     assert decide(_state(deltas=(10**9,)), CompactionPolicy())[0] is None
 
 
-def test_original_files_are_the_base_until_there_is_one() -> None:
+def test_without_a_base_original_files_count_as_the_base() -> None:
     assert _health(original_bytes=1000, deltas=(100,)).delta_ratio == 0.1
     assert exceeded(_health(original_bytes=1000, deltas=(100,)), _RATIO_ONLY)
 
@@ -114,49 +114,49 @@ def test_obsolete_deltas_do_not_count() -> None:
     assert (health.delta_count, health.changed_bytes, health.obsolete) == (0, 0, 1)
 
 
-def test_the_ratio_asks_for_a_major_compaction() -> None:
+def test_an_exceeded_ratio_leads_to_a_major_compaction() -> None:
     is_major, why = decide(_state(base_bytes=1000, deltas=(10,) * 10), CompactionPolicy())
     assert is_major is True
     assert "10.0 %" in why
     assert "10 delta directories" in why
 
 
-def test_the_count_alone_asks_for_a_minor_compaction() -> None:
+def test_an_exceeded_count_alone_leads_to_a_minor_compaction() -> None:
     is_major, why = decide(_state(base_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
     assert (is_major, why) == (False, "10 delta directories (threshold 10)")
 
 
-def test_the_count_asks_for_a_major_compaction_where_there_is_no_base() -> None:
+def test_an_exceeded_count_without_a_base_leads_to_a_major_compaction() -> None:
     is_major, why = decide(_state(deltas=(10,) * 10), CompactionPolicy())
     assert is_major is True
     assert "no base" in why
 
 
-def test_an_empty_base_is_none_to_build_on() -> None:
+def test_an_empty_base_counts_as_no_base() -> None:
     # A base without a byte leaves a minor compaction nothing to spare.
     is_major, why = decide(_state(base_bytes=0, deltas=(10,) * 10), CompactionPolicy())
     assert is_major is True
     assert "no base" in why
 
 
-def test_original_files_are_a_base_to_build_on() -> None:
+def test_original_files_count_as_a_base_for_a_minor_compaction() -> None:
     found = decide(_state(original_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
     assert found == (False, "10 delta directories (threshold 10)")
 
 
-def test_below_the_thresholds_the_answer_says_how_far() -> None:
+def test_below_the_thresholds_the_reason_gives_the_measured_values() -> None:
     is_major, why = decide(_state(base_bytes=1000, deltas=(20,)), CompactionPolicy())
     assert is_major is None
     assert why == "below the thresholds: 1 delta directories, 2.0 % of the base"
 
 
-def test_only_the_directories_that_are_due_are_found() -> None:
+def test_only_directories_above_a_threshold_are_due() -> None:
     quiet, busy = _health(base_bytes=1000, deltas=(1,)), _health(base_bytes=1000, deltas=(500,))
     (found,) = due([quiet, busy], CompactionPolicy())
     assert found.health is busy
 
 
-def test_a_record_holds_every_number_and_is_json() -> None:
+def test_the_record_of_a_due_directory_is_json_with_every_measured_value() -> None:
     (found,) = due([_health(base_bytes=1000, deltas=(60, 40))], CompactionPolicy())
     record = found.record()
     assert json.loads(json.dumps(record)) == record
@@ -178,9 +178,7 @@ def test_a_record_holds_every_number_and_is_json() -> None:
         (None, None),
     ],
 )
-def test_a_policy_that_cannot_mean_anything_is_refused(
-    count: int | None, ratio: float | None
-) -> None:
+def test_an_invalid_compaction_policy_is_refused(count: int | None, ratio: float | None) -> None:
     with pytest.raises(ConfigurationError):
         CompactionPolicy(delta_count=count, delta_ratio=ratio)
 
@@ -198,7 +196,7 @@ def test_a_percentage_as_ratio_is_refused_with_the_fraction_to_use() -> None:
 @pytest.mark.parametrize(
     ("ratio", "base", "delta"), [(0.07, 100, 7), (0.29, 100, 29), (0.1, 30, 3)]
 )
-def test_a_ratio_that_is_reached_exactly_fires_whatever_its_float_is(
+def test_a_ratio_reached_exactly_fires_despite_rounding_of_floats(
     ratio: float, base: int, delta: int
 ) -> None:
     policy = CompactionPolicy(delta_count=None, delta_ratio=ratio)

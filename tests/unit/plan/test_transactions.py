@@ -42,7 +42,9 @@ def insert(table: str, mode: InsertMode = InsertMode.APPEND, **partition: str) -
         ],
     ],
 )
-def test_what_files_can_tell_apart_is_one_transaction(steps: list[Step]) -> None:
+def test_one_transaction_may_overwrite_after_changes_and_change_other_partitions(
+    steps: list[Step],
+) -> None:
     check_order(steps)
 
 
@@ -62,21 +64,21 @@ def test_what_files_can_tell_apart_is_one_transaction(steps: list[Step]) -> None
         ),
     ],
 )
-def test_a_change_behind_an_overwrite_of_the_same_place_is_refused(
+def test_a_change_after_an_overwrite_of_the_same_table_or_partition_is_refused(
     steps: list[Step], message: str
 ) -> None:
     with pytest.raises(StatementOrderError, match=message):
         check_order(steps)
 
 
-def test_there_are_as_many_statements_as_identities_tell_apart() -> None:
+def test_an_empty_transaction_and_one_with_too_many_statements_are_refused() -> None:
     check_order([CHANGE] * MOST_STATEMENTS)
     for count in (0, MOST_STATEMENTS + 1):
         with pytest.raises(ConfigurationError, match=f"found {count}"):
             check_order([CHANGE] * count)
 
 
-def test_before_tables_are_known_only_what_is_certain_is_refused() -> None:
+def test_without_table_definitions_only_certain_order_errors_are_refused() -> None:
     overwrite = InsertMode.OVERWRITE
     check_order(steps_of([insert("d.t", overwrite, p="1"), insert("d.t", p="01")]))
     check_order(steps_of([insert("d.t"), insert("d.t", overwrite), insert("d.u")]))
@@ -101,8 +103,8 @@ def test_before_tables_are_known_only_what_is_certain_is_refused() -> None:
             check_order(steps_of([insert("d.t", overwrite, p="1"), statement]))
 
 
-def test_inserts_of_one_from_clause_are_in_no_order() -> None:
-    """So an overwrite replaces what stands before it as little as what stands behind it."""
+def test_an_overwrite_cannot_share_its_target_with_an_insert_of_the_same_from_clause() -> None:
+    """So an overwrite replaces neither the rows of earlier INSERTs nor those of later ones."""
     over, append = insert("d.t", InsertMode.OVERWRITE), insert("D.T")
     for pair in ((over, append), (append, over), (over, over)):
         with pytest.raises(SharedTargetError, match="INSERTs 1 and 3 of one FROM clause"):
@@ -115,7 +117,7 @@ def test_inserts_of_one_from_clause_are_in_no_order() -> None:
     check_order(steps_of([MultiInsertSpec(inserts=(append, append)), over]))
 
 
-def test_different_static_partitions_of_one_from_clause_are_apart() -> None:
+def test_inserts_of_one_from_clause_may_overwrite_different_static_partitions() -> None:
     over = insert("d.t", InsertMode.OVERWRITE, p="1")
     check_order(steps_of([MultiInsertSpec(inserts=(over, insert("d.t", p="2")))]))
     steps = [

@@ -213,7 +213,9 @@ def _traced(query: str) -> str | None:
 
 
 @pytest.mark.parametrize(("query", "expected"), _CASES, ids=[query for query, _ in _CASES])
-def test_each_column_has_its_source_columns(query: str, expected: str | None) -> None:
+def test_each_column_of_a_query_is_traced_to_its_source_columns(
+    query: str, expected: str | None
+) -> None:
     assert _traced(query) == expected
 
 
@@ -230,7 +232,7 @@ def _of_sqlglot(query: str) -> dict[str, set[str]]:
 _UNFIT: Final = ("files", "(a, b)", "FROM days", "percentile(", "time_diff(")
 
 
-def test_sqlglot_finds_all_these_source_columns_and_more() -> None:
+def test_sqlglots_own_lineage_contains_all_traced_source_columns() -> None:
     compared = 0
     for query, expected in _CASES:
         if expected is None or any(part in query for part in _UNFIT):
@@ -274,7 +276,9 @@ def _value(expression: str, *sides: str) -> str:
         ("t.id +", "ts", "!"),
     ],
 )
-def test_a_value_has_its_source_columns(expression: str, sides: str, expected: str) -> None:
+def test_an_expression_is_traced_to_its_source_columns(
+    expression: str, sides: str, expected: str
+) -> None:
     assert _value(expression, *sides) == expected
 
 
@@ -307,7 +311,7 @@ def test_a_huge_query_is_not_traced(query: str) -> None:
     assert Tracer().query(query, _VIEWS) is None
 
 
-def test_the_queries_of_a_task_share_one_limit() -> None:
+def test_the_queries_of_a_task_share_one_tracing_limit() -> None:
     query = "SELECT id FROM u"
     tracer = Tracer(effort=3 * len(query))
     found = [tracer.query(query, _VIEWS) for _ in range(4)]
@@ -334,7 +338,7 @@ _STATEMENTS: Final = [
 
 
 @pytest.mark.parametrize(("text", "expected"), _STATEMENTS)
-def test_a_query_in_hives_sql_has_its_source_columns(text: str, expected: str) -> None:
+def test_a_query_in_hives_dialect_is_traced_to_its_source_columns(text: str, expected: str) -> None:
     (statement,) = read_script(text, None, {"day": _DAY})
     source = statement.job.source
     tables = {SOURCE_VIEW: source.table} if source.table else source.tables

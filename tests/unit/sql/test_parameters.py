@@ -1,4 +1,4 @@
-"""Markers in Hive's dialect: they go through as they are, and count as no literal."""
+"""Parameter markers in Hive's dialect: they remain in the text, and are checked like literals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_condition_keeps_its_markers_and_gets_their_values() -> None:
     assert set(job.parameters) == {"date", "ids", "from"}
 
 
-def test_every_statement_takes_those_that_it_names() -> None:
+def test_each_statement_of_a_script_gets_only_the_parameters_that_it_uses() -> None:
     given = read_parameters({"a": 1, "b": "x"})
     text = "UPDATE t SET v = :b WHERE id = :a; DELETE FROM t WHERE id = :a"
     first, second = read_script(text, "db", given)
@@ -54,7 +54,7 @@ def test_every_statement_takes_those_that_it_names() -> None:
     assert (set(first.job.parameters), set(second.job.parameters)) == ({"a", "b"}, {"a"})
 
 
-def test_merges_and_queries_take_them() -> None:
+def test_merge_create_as_and_multi_insert_accept_parameters() -> None:
     job = job_of(
         "MERGE INTO t USING (SELECT id, :x AS v FROM s WHERE d = :d) s ON t.id = s.id"
         " WHEN MATCHED AND t.v = :y THEN UPDATE SET v = concat(s.v, :z)"
@@ -75,7 +75,7 @@ def test_merges_and_queries_take_them() -> None:
     assert isinstance(several, TransactionSpec)
 
 
-def test_values_and_partitions_take_the_value_itself() -> None:
+def test_parameters_in_values_and_partitions_become_plain_values() -> None:
     job = job_of(
         "INSERT INTO t PARTITION (p = :p) VALUES (:a, :b, :c), (2, :b, NULL)",
         p=dt.date(2026, 1, 31), a=1, b=HOSTILE, c=Decimal("1.50"),
@@ -90,7 +90,7 @@ def test_values_and_partitions_take_the_value_itself() -> None:
     assert job.partitions == ((("p", "7"),),)
 
 
-def test_no_value_is_in_the_text_beside_an_expression() -> None:
+def test_rows_with_expressions_never_contain_a_parameter_value_in_the_sql_text() -> None:
     job = job_of("INSERT INTO t VALUES (:a, upper(:b)), (2, 'x')", a=HOSTILE, b=HOSTILE)
     assert isinstance(job, InsertSpec)
     assert job.source.values is None
@@ -98,7 +98,7 @@ def test_no_value_is_in_the_text_beside_an_expression() -> None:
     assert {one.said for one in job.source.parameters.values()} == {f"string {HOSTILE!r}"}
 
 
-def test_each_value_beside_an_expression_stays_in_its_row_and_column() -> None:
+def test_in_rows_with_expressions_each_value_keeps_its_row_and_column() -> None:
     job = job_of(
         "INSERT INTO t VALUES (1, :a, upper('x')), (:b, 2, upper('y'))", a="first", b="second"
     )
@@ -149,7 +149,9 @@ def written(job: InsertSpec) -> tuple[object, ...]:
         ),
     ],
 )
-def test_a_marker_is_what_its_literal_is(marked: str, literal: str, given: object) -> None:
+def test_a_marker_gives_the_same_insert_as_its_literal(
+    marked: str, literal: str, given: object
+) -> None:
     job, wanted = job_of(f"INSERT INTO t {marked}", x=given), job_of(f"INSERT INTO t {literal}")
     assert written(job) == written(wanted)
 
@@ -170,7 +172,9 @@ def test_a_marker_is_what_its_literal_is(marked: str, literal: str, given: objec
         ("PARTITION (p = :x) VALUES (1)", "PARTITION (p = 1e3) VALUES (1)", 1e3),
     ],
 )
-def test_a_marker_is_refused_where_its_literal_is(marked: str, literal: str, given: object) -> None:
+def test_a_marker_in_an_insert_is_refused_with_the_same_error_as_its_literal(
+    marked: str, literal: str, given: object
+) -> None:
     found = []
     for text, values in ((marked, {"x": given}), (literal, {})):
         with pytest.raises(SqlTextError) as refused:
@@ -180,7 +184,7 @@ def test_a_marker_is_refused_where_its_literal_is(marked: str, literal: str, giv
 
 
 @pytest.mark.parametrize("given", [1.5, MOMENT])
-def test_a_double_and_a_moment_are_values_of_an_expression(given: object) -> None:
+def test_a_double_or_zoned_timestamp_is_passed_as_a_query_parameter(given: object) -> None:
     job = job_of("INSERT INTO t VALUES (:x, 1), (NULL, 2)", x=given)
     assert isinstance(job, InsertSpec)
     assert job.source.query == "SELECT :x, '1' UNION ALL SELECT NULL, '2'"
@@ -193,7 +197,7 @@ def test_a_double_and_a_moment_are_values_of_an_expression(given: object) -> Non
 @pytest.mark.parametrize(
     "number", ["2L", "2S", "1.5e0", "1.5D", "1.50BD", "(.5)", "((2))", "-(-2)"]
 )
-def test_a_number_of_any_spelling_beside_a_text_is_refused(number: str) -> None:
+def test_numbers_and_strings_in_one_column_of_values_are_refused(number: str) -> None:
     beside = "strings and numbers in one column become strings in Hive"
     with pytest.raises(SqlTextError, match=beside):
         job_of(f"INSERT INTO t VALUES ('007'), ({number}), (upper('a'))")
@@ -213,7 +217,9 @@ def test_a_number_of_any_spelling_beside_a_text_is_refused(number: str) -> None:
         ("SELECT dt - (:x) DAYS FROM s", "1"),
     ],
 )
-def test_a_marker_in_a_query_is_judged_as_its_literal_is(text: str, given: int | str) -> None:
+def test_a_marker_in_a_query_is_refused_with_the_same_error_as_its_literal(
+    text: str, given: int | str
+) -> None:
     found = []
     literal = text.replace(":x", repr(given))
     for query, values in ((text, {"x": given}), (literal, {})):
@@ -224,7 +230,7 @@ def test_a_marker_in_a_query_is_judged_as_its_literal_is(text: str, given: int |
     assert "in Hive" in found[0]
 
 
-def test_a_value_that_comes_later_is_not_judged() -> None:
+def test_a_value_with_a_template_is_not_checked_before_it_is_rendered() -> None:
     given = stand_ins({"x": {"type": "int", "value": "{{ x }}"}, "y": "{{ y }}"})
     for text in (
         "VALUES ('a'), (:x), (upper('a'))",
@@ -234,14 +240,14 @@ def test_a_value_that_comes_later_is_not_judged() -> None:
         read_script(f"INSERT INTO t {text}", "db", given)
 
 
-def test_the_fields_of_a_type_are_no_markers() -> None:
+def test_field_names_in_a_struct_type_are_not_markers() -> None:
     text = "UPDATE t SET s = CAST(x AS struct<a :int,b:array<int>>) WHERE id = :id"
     job = job_of(text, id=1)
     assert isinstance(job, UpdateSpec)
     assert set(job.parameters) == {"id"}
 
 
-def test_strings_and_comments_hold_no_markers() -> None:
+def test_colons_in_strings_comments_and_quoted_names_are_not_markers() -> None:
     job = job_of("DELETE FROM t WHERE v = ':a' -- :b\n AND `w:c` = :d", d=1)
     assert isinstance(job, DeleteSpec)
     assert set(job.parameters) == {"d"}
@@ -272,7 +278,7 @@ def test_strings_and_comments_hold_no_markers() -> None:
         ("DELETE FROM t WHERE v IN (SELECT value FROM text.`/etc/passwd`)", "line 1"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_place(text: str, problem: str) -> None:
+def test_invalid_markers_and_unsafe_functions_are_refused(text: str, problem: str) -> None:
     with pytest.raises(SqlTextError, match=problem):
         read_script(text, "db", read_parameters({"ids": [1, 2], "none": None}))
 
@@ -287,13 +293,13 @@ def test_what_cannot_be_is_refused_with_its_place(text: str, problem: str) -> No
         ("substr(s, 1, :x) = 'a'", -1, r"substr\(\)"),
     ],
 )
-def test_a_bound_constant_is_refused_as_a_written_one(
+def test_a_parameter_value_is_refused_where_hive_and_spark_read_it_differently(
     text: str, value: object, problem: str
 ) -> None:
     with pytest.raises(SqlTextError, match=problem):
         job_of(f"DELETE FROM t WHERE {text}", x=value)
 
 
-def test_a_bound_constant_that_is_alike_passes() -> None:
+def test_a_parameter_value_that_hive_and_spark_read_alike_is_accepted() -> None:
     assert job_of("DELETE FROM t WHERE s LIKE :x", x=r"10\%").where == "s LIKE :x"
     assert job_of("DELETE FROM t WHERE substr(s, 1, :x) = 'a'", x=1) is not None

@@ -583,7 +583,7 @@ MERGES: list[tuple[str, MergeSpec]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), [*INSERTS, *CHANGES, *MERGES])
-def test_a_statement_is_the_job_that_says_the_same(text: str, expected: Job) -> None:
+def test_a_statement_is_read_as_the_equivalent_job(text: str, expected: Job) -> None:
     assert job(text) == expected
 
 
@@ -600,7 +600,9 @@ def test_a_statement_is_the_job_that_says_the_same(text: str, expected: Job) -> 
         "ALTER TABLE t COMPACT 'major'",
     ],
 )
-def test_a_table_without_a_database_is_in_the_one_that_is_given_or_nowhere(text: str) -> None:
+def test_a_table_without_a_database_is_refused_unless_a_default_database_is_given(
+    text: str,
+) -> None:
     with pytest.raises(SqlTextError, match="is not the name of a table"):
         job(text)
     found = job(text, "DB")
@@ -611,7 +613,7 @@ def test_a_table_without_a_database_is_in_the_one_that_is_given_or_nowhere(text:
         assert "c" not in {str(name).partition(".")[2] for name in tables.values()}
 
 
-def test_rows_with_expressions_are_no_more_than_spark_reads() -> None:
+def test_more_than_500_rows_are_refused_if_any_contains_an_expression() -> None:
     rows = "(1), " * 499
     assert isinstance(job(f"INSERT INTO db.t VALUES {rows}(1 + 1)"), InsertSpec)
     assert isinstance(job(f"INSERT INTO db.t VALUES {rows}(1), (2)"), InsertSpec)
@@ -619,13 +621,13 @@ def test_rows_with_expressions_are_no_more_than_spark_reads() -> None:
         job(f"INSERT INTO db.t VALUES {rows}(1), (1 + 1)")
 
 
-def test_a_negative_zero_is_the_zero_that_a_decimal_has() -> None:
+def test_a_negative_zero_is_read_as_zero() -> None:
     found = job("INSERT INTO db.t VALUES (-0.0, -0)")
     assert isinstance(found, InsertSpec)
     assert repr(found.source.values) == "((0, 0),)"
 
 
-def test_a_piece_that_reads_otherwise_within_its_statement_is_refused() -> None:
+def test_a_part_that_parses_differently_within_its_statement_is_refused() -> None:
     names = NameScope(qualifiers={}, sides=frozenset("t"))
     (alone,), (other,) = statements_of("a = 1"), statements_of("a = 1 AND b = 2")
     tree = alone.parsed(exp.Condition)
@@ -635,7 +637,7 @@ def test_a_piece_that_reads_otherwise_within_its_statement_is_refused() -> None:
             agreed(alone, node, names)
 
 
-def test_a_table_that_is_read_as_another_one_is_refused() -> None:
+def test_a_table_that_the_parser_reads_as_a_different_table_is_refused() -> None:
     (piece,) = statements_of("DELETE FROM db.t x")
     node = piece.parsed().this
     check_table(piece, node, NamedTable(ref=TableRef("db", "t"), alias="x"))
@@ -644,7 +646,7 @@ def test_a_table_that_is_read_as_another_one_is_refused() -> None:
             check_table(piece, node, NamedTable(ref=TableRef(*ref), alias=alias))
 
 
-def test_statements_know_their_places() -> None:
+def test_each_statement_has_its_number_line_and_column() -> None:
     found = read_script("DELETE FROM db.t;\n\n  ;  UPDATE db.t\nSET a = 1\n; -- end\n")
     assert [(s.number, s.line, s.column) for s in found] == [(1, 1, 1), (2, 3, 6)]
 
@@ -878,7 +880,7 @@ ERRORS: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("text", "column", "message"), ERRORS)
-def test_what_is_not_supported_is_refused_where_it_stands(
+def test_an_unsupported_statement_is_refused_with_its_line_and_column(
     text: str, column: int, message: str
 ) -> None:
     with pytest.raises(SqlTextError) as raised:

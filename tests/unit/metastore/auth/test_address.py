@@ -49,13 +49,13 @@ def test_over_http_an_address_has_a_path(uri: str, path: str) -> None:
         "thrift://h\0x",
     ],
 )
-def test_what_is_no_address_is_refused(uri: str) -> None:
+def test_an_invalid_address_is_refused(uri: str) -> None:
     with pytest.raises(ConfigurationError, match="thrift://host:port"):
         parse_uri(uri)
 
 
 @pytest.mark.parametrize("uri", ["thrift://hms:9083", "https://hms:9083", "http://"])
-def test_an_address_of_another_transport_is_refused(uri: str) -> None:
+def test_an_address_of_a_different_transport_is_refused(uri: str) -> None:
     with pytest.raises(ConfigurationError, match="transport http requires"):
         parse_uri(uri, Transport.HTTP)
 
@@ -70,13 +70,13 @@ def test_an_address_of_another_transport_is_refused(uri: str) -> None:
         "http://u:hunter2@[::1",
     ],
 )
-def test_an_address_that_may_hold_a_secret_is_not_shown(uri: str) -> None:
+def test_an_address_that_may_contain_a_secret_is_not_shown_in_the_error(uri: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_uri(uri, Transport.HTTP)
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["/meta store", "/met\u00e4store", "/a\0b", "/a\\b"])
-def test_a_path_that_cannot_be_sent_is_refused(path: str) -> None:
+def test_a_path_with_invalid_characters_is_refused(path: str) -> None:
     with pytest.raises(ConfigurationError, match="http://host:port/path"):
         parse_uri(f"http://hms{path}", Transport.HTTP)

@@ -37,7 +37,7 @@ def test_past_its_deadline_a_call_neither_sends_nor_receives(
         bounded.send(b"more")
 
 
-def test_a_wait_lasts_no_longer_than_what_is_left_of_the_call(
+def test_the_socket_timeout_never_exceeds_the_remaining_time_of_the_call(
     pair: tuple[BoundedSocket, socket.socket],
 ) -> None:
     bounded, there = pair

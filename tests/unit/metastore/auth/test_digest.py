@@ -1,4 +1,4 @@
-"""DIGEST-MD5 without a server: what a challenge may look like, and what becomes of it."""
+"""DIGEST-MD5 without a server: which challenges are accepted, and the response to each."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def expected(answer: bytes, *, realm: bytes, nonce: bytes) -> bytes:
         (b'realm="first",realm="second",nonce="n",algorithm=md5-sess', b"first", b"n"),
     ],
 )
-def test_the_proof_is_made_of_what_the_challenge_means(
+def test_the_response_uses_the_unescaped_values_of_the_challenge(
     challenge: bytes, realm: bytes, nonce: bytes
 ) -> None:
     answer = login().answer(challenge)
@@ -80,12 +80,12 @@ def test_the_proof_is_made_of_what_the_challenge_means(
         b'nonce="n,algorithm=md5-sess',
     ],
 )
-def test_what_is_no_challenge_is_not_answered(challenge: bytes) -> None:
+def test_an_invalid_challenge_is_refused(challenge: bytes) -> None:
     with pytest.raises(MechanismError, match="not valid DIGEST-MD5"):
         login().answer(challenge)
 
 
-def test_each_login_is_challenged_once_with_a_nonce_of_its_own() -> None:
+def test_each_login_has_its_own_client_nonce_and_refuses_a_second_challenge() -> None:
     challenge = b'nonce="n",algorithm=md5-sess'
     one, other = login(), login()
     assert fields(one.answer(challenge))[b"cnonce"] != fields(other.answer(challenge))[b"cnonce"]
@@ -93,6 +93,6 @@ def test_each_login_is_challenged_once_with_a_nonce_of_its_own() -> None:
         one.answer(challenge)
 
 
-def test_a_login_is_not_ended_before_it_began() -> None:
+def test_a_login_cannot_finish_before_a_challenge() -> None:
     with pytest.raises(MechanismError, match="did not prove"):
         login().finish(b"rspauth=")

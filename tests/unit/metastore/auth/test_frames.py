@@ -29,7 +29,7 @@ def said(status: int, payload: bytes, length: int | None = None) -> bytes:
     return struct.pack(">BI", status, len(payload) if length is None else length) + payload
 
 
-def test_a_round_may_come_in_pieces(bare: Plain) -> None:
+def test_a_sasl_message_may_arrive_in_pieces(bare: Plain) -> None:
     log_in(Scripted(said(5, b"welcome")), bare)
 
 
@@ -45,7 +45,7 @@ def test_a_round_may_come_in_pieces(bare: Plain) -> None:
         said(3, b"", length=0x80000000),
     ],
 )
-def test_who_does_not_speak_sasl_is_not_listened_to(bare: Plain, answer: bytes) -> None:
+def test_a_server_that_does_not_speak_sasl_is_reported(bare: Plain, answer: bytes) -> None:
     with pytest.raises(ConnectError, match="does not speak SASL here") as caught:
         log_in(Scripted(answer), bare)
     assert type(caught.value) is ConnectError
@@ -54,20 +54,22 @@ def test_who_does_not_speak_sasl_is_not_listened_to(bare: Plain, answer: bytes) 
 @pytest.mark.parametrize(
     "answer", [b"", b"\5\0", said(5, b"half", length=9), said(3, b"", length=1)]
 )
-def test_an_end_in_the_middle_of_a_round_is_no_refusal(bare: Plain, answer: bytes) -> None:
+def test_a_connection_that_ends_within_a_message_is_not_reported_as_a_refusal(
+    bare: Plain, answer: bytes
+) -> None:
     with pytest.raises(ConnectError, match="broke off") as caught:
         log_in(Scripted(answer), bare)
     assert type(caught.value) is ConnectError
 
 
 @pytest.mark.parametrize("status", [3, 4])
-def test_a_refusal_is_shown_shortly(bare: Plain, status: int) -> None:
+def test_the_text_of_a_refusal_is_truncated(bare: Plain, status: int) -> None:
     with pytest.raises(CountedRefusalError, match=r"PLAIN: a{300}\. ") as caught:
         log_in(Scripted(said(status, b"a" * 301 + b"\xff")), bare)
     assert "a" * 301 not in str(caught.value)
 
 
-def test_a_refusal_shows_no_part_of_a_password_that_is_cut(
+def test_a_truncated_refusal_shows_no_part_of_a_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("P", "open sesame")
@@ -77,7 +79,7 @@ def test_a_refusal_shows_no_part_of_a_password_that_is_cut(
     assert "open" not in str(caught.value)
 
 
-def test_a_round_that_plain_does_not_have_is_none(bare: Plain) -> None:
+def test_a_second_round_of_plain_is_refused(bare: Plain) -> None:
     with pytest.raises(ConnectError, match="one round"):
         log_in(Scripted(said(2, b"again")), bare)
 
@@ -92,13 +94,13 @@ def frames(*messages: bytes) -> TMemoryBuffer:
     return TMemoryBuffer(b"".join(len(m).to_bytes(4, "big") + m for m in messages))
 
 
-def test_an_answer_may_be_cut_into_frames_anywhere(bare: Plain) -> None:
+def test_a_response_may_be_split_into_frames_anywhere(bare: Plain) -> None:
     compiled = SaslTransport(frames(b"bc", b"", b"def"), bare).cstringio_refill(b"a", 5)
     assert isinstance(compiled, BytesIO)
     assert compiled.read() == b"abcdef"
     assert SaslTransport(frames(b"", b"bc", b"def"), bare).readAll(4) == b"bcde"
 
 
-def test_a_length_that_is_none_is_refused_before_memory_is_taken(bare: Plain) -> None:
+def test_an_invalid_frame_length_is_refused(bare: Plain) -> None:
     with pytest.raises(TTransportException, match="invalid frame length"):
         SaslTransport(TMemoryBuffer(b"\xff\xff\xff\xff"), bare).read(1)

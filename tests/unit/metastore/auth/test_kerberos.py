@@ -1,4 +1,4 @@
-"""Kerberos without a KDC: the agreement over any context, and the library's reasons in words."""
+"""Kerberos without a KDC: the negotiation over a fake context, and the library's errors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def offer(layers: int) -> bytes:
         ("hive/VIP.lab@LAB.TEST", "hive/VIP.lab@LAB.TEST"),
     ],
 )
-def test_the_service_is_that_of_the_host_that_is_called(service: str, expected: str) -> None:
+def test_the_host_placeholder_of_the_service_is_replaced_by_the_called_host(
+    service: str, expected: str
+) -> None:
     assert service_of(KerberosLogin(service=service), "HMS-1.Lab") == expected
 
 
@@ -76,7 +78,7 @@ def test_the_service_is_that_of_the_host_that_is_called(service: str, expected: 
         (4, Protection.PRIVACY, (4, 0xFFFFFF), b"em"),
     ],
 )
-def test_the_strongest_protection_is_chosen_and_kept(
+def test_the_strongest_offered_protection_is_chosen_and_used(
     layers: int, least: Protection, choice: tuple[int, int], sealed: bytes
 ) -> None:
     login = mechanism(least)
@@ -88,7 +90,7 @@ def test_the_strongest_protection_is_chosen_and_kept(
     assert login.unwrap(sealed) == b"m"
 
 
-def test_what_must_be_secret_is_not_taken_in_clear() -> None:
+def test_an_unencrypted_message_is_refused_if_privacy_was_negotiated() -> None:
     login = mechanism()
     login.start()
     login.answer(b"token")
@@ -105,7 +107,7 @@ def test_what_must_be_secret_is_not_taken_in_clear() -> None:
         (b"s123", "invalid list"),
     ],
 )
-def test_an_offer_that_will_not_do_is_refused(payload: bytes, words: str) -> None:
+def test_an_insufficient_or_invalid_protection_offer_is_refused(payload: bytes, words: str) -> None:
     login = mechanism(Protection.PRIVACY)
     login.start()
     login.answer(b"token")
@@ -113,7 +115,7 @@ def test_an_offer_that_will_not_do_is_refused(payload: bytes, words: str) -> Non
         login.answer(payload)
 
 
-def test_a_protection_that_is_agreed_on_is_not_agreed_on_again() -> None:
+def test_a_negotiated_protection_cannot_be_renegotiated() -> None:
     login = mechanism()
     login.start()
     login.answer(b"token")
@@ -123,7 +125,7 @@ def test_a_protection_that_is_agreed_on_is_not_agreed_on_again() -> None:
     assert login.wrap(b"m") == b"em"
 
 
-def test_a_server_that_ends_the_login_before_it_proved_itself_is_left() -> None:
+def test_a_server_that_ends_the_login_before_proving_its_identity_is_refused() -> None:
     login = mechanism()
     login.start()
     with pytest.raises(MechanismError, match="early"):
@@ -155,7 +157,7 @@ def begin(timeout_s: float = 5.0, **fields: str) -> ConnectError:
     return caught.value
 
 
-def test_no_tickets_are_said_as_what_somebody_may_still_bring(
+def test_missing_tickets_are_reported_as_a_connection_error_and_not_as_a_refusal(
     kdc: socket.socket, tmp_path: Path
 ) -> None:
     with kdc:
@@ -173,14 +175,14 @@ def test_a_keytab_without_the_clients_key_is_named(kdc: socket.socket, tmp_path:
     assert "bob.keytab holds no key of etl@LAB.TEST" in str(error)
 
 
-def test_a_kdc_that_is_away_is_named(kdc: socket.socket, tmp_path: Path) -> None:
+def test_an_unreachable_kdc_is_reported(kdc: socket.socket, tmp_path: Path) -> None:
     kdc.close()
     error = begin(client="etl@LAB.TEST", keytab=keytab_of("etl@LAB.TEST", tmp_path / "k"))
     assert not isinstance(error, LoginRefusedError)
     assert "no KDC answers" in str(error)
 
 
-def test_a_kdc_that_keeps_silent_is_not_waited_for(kdc: socket.socket, tmp_path: Path) -> None:
+def test_a_kdc_that_does_not_answer_times_out(kdc: socket.socket, tmp_path: Path) -> None:
     keytab = keytab_of("etl@LAB.TEST", tmp_path / "k")
     with kdc:
         error = begin(timeout_s=0.3, client="etl@LAB.TEST", keytab=keytab)
@@ -191,7 +193,7 @@ def test_a_kdc_that_keeps_silent_is_not_waited_for(kdc: socket.socket, tmp_path:
     assert "did not answer within 0.3 s" in str(error)
 
 
-def test_a_keytab_that_is_missing_is_named_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_a_missing_keytab_is_reported_before_any_server_is_called(tmp_path: Path) -> None:
     login = KerberosLogin(service=SERVICE, client="etl@LAB.TEST", keytab=str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match=f"cannot read the keytab {tmp_path / 'none'}"):
         Kerberos(login, "hms", timeout_s=1.0)
@@ -205,7 +207,9 @@ def test_a_keytab_that_is_missing_is_named_before_anybody_is_asked(tmp_path: Pat
         (b"\x05\x02", "holds no key"),
     ],
 )
-def test_a_keytab_that_is_none_is_called_so(tmp_path: Path, content: bytes, what: str) -> None:
+def test_an_invalid_keytab_is_reported_with_the_reason(
+    tmp_path: Path, content: bytes, what: str
+) -> None:
     keytab = tmp_path / "etl.keytab"
     keytab.write_bytes(content)
     login = KerberosLogin(service=SERVICE, client="etl@LAB.TEST", keytab=str(keytab))
@@ -228,7 +232,7 @@ class Recorder:
         return function
 
 
-def test_what_the_library_gave_is_given_back_once() -> None:
+def test_each_buffer_and_handle_of_the_library_is_released_once() -> None:
     library, buffer = Recorder(), krb5._buffer(b"a message")
     assert krb5._take(library, buffer) == b"a message"
     assert library.freed == [("gss_release_buffer", buffer)]

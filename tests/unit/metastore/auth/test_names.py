@@ -1,4 +1,4 @@
-"""A name server that keeps silent, which the system's look-up would wait minutes for."""
+"""A name server that does not answer; the system's look-up would wait for minutes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize(("transport", "login"), LOGINS)
-def test_no_login_waits_for_a_silent_name_server(transport: Transport, login: Any) -> None:  # noqa: ANN401
+def test_a_name_server_that_does_not_answer_times_out_for_every_login(
+    transport: Transport,
+    login: Any,  # noqa: ANN401
+) -> None:
     uri = f"{transport.scheme}://hms.silent:9083"
     endpoint = MetastoreEndpoint(
         uris=(uri,), transport=transport, login=login, connect_timeout_s=0.2
@@ -56,7 +59,7 @@ def test_no_login_waits_for_a_silent_name_server(transport: Transport, login: An
 
 
 @pytest.mark.usefixtures("silent")
-def test_the_next_server_is_asked_and_the_error_names_both() -> None:
+def test_the_next_metastore_server_is_tried_and_the_error_names_both() -> None:
     uris = ("thrift://hms.silent:9083", "thrift://127.0.0.1:1")
     endpoint = MetastoreEndpoint(uris=uris, connect_timeout_s=0.2)
     with connect(endpoint) as client, pytest.raises(MetastoreUnavailableError) as caught:
@@ -66,14 +69,17 @@ def test_the_next_server_is_asked_and_the_error_names_both() -> None:
 
 
 @pytest.mark.parametrize(("transport", "login"), LOGINS)
-def test_a_name_that_is_none_is_told(transport: Transport, login: Any) -> None:  # noqa: ANN401
+def test_an_unknown_host_name_is_reported_by_every_transport(
+    transport: Transport,
+    login: Any,  # noqa: ANN401
+) -> None:
     uri = f"{transport.scheme}://nowhere.invalid:9083"
     endpoint = MetastoreEndpoint(uris=(uri,), transport=transport, login=login)
     with pytest.raises(ConnectError, match=r"nowhere\.invalid"):
         open_transport(endpoint, parse_uri(uri, transport))
 
 
-def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_address_of_a_host_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         stream = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
@@ -90,7 +96,7 @@ def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> No
             connect_named(("hms", port), 5.0)
 
 
-def test_what_bounded_work_raises_is_raised() -> None:
+def test_an_error_in_a_function_with_a_time_limit_is_raised() -> None:
     def work() -> None:
         raise KeyError("x")
 

@@ -49,19 +49,19 @@ def read(path: Path) -> DelegationToken:
 
 
 @pytest.mark.parametrize("size", [0, 127, 128, 300, 70_000])
-def test_a_token_is_read_whatever_its_length(size: int) -> None:
+def test_a_token_of_any_length_is_read(size: int) -> None:
     text = base64.urlsafe_b64encode(token(b"\xff" * size)).decode().rstrip("=")
     assert parse_token(text).identifier == b"\xff" * size
 
 
-def test_a_token_lies_in_a_file_as_a_text(tmp_path: Path) -> None:
+def test_a_token_is_read_from_a_base64_text_file(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(base64.urlsafe_b64encode(token(b"id")) + b"\n")
     assert read(tmp_path / "t") == DelegationToken(
         identifier=b"id", password=b"pw", kind=KIND, service="svc"
     )
 
 
-def test_a_token_may_be_cut_into_lines(tmp_path: Path) -> None:
+def test_a_base64_token_may_be_split_into_lines(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(base64.encodebytes(token(b"x" * 100)))
     assert read(tmp_path / "t").identifier == b"x" * 100
 
@@ -74,7 +74,9 @@ def test_the_metastores_token_is_found_among_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("service", [b"", b"hive.metastore.signature"])
-def test_the_token_of_hiveserver2_is_not_the_metastores(service: bytes, tmp_path: Path) -> None:
+def test_a_hiveserver2_token_is_used_only_if_there_is_no_metastore_token(
+    service: bytes, tmp_path: Path
+) -> None:
     server = token(b"hs2", service=b"hiveserver2ClientToken")
     ours = token(b"ours", service=service)
     (tmp_path / "t").write_bytes(credentials(server, ours))
@@ -105,14 +107,16 @@ def _held(error: BaseException | None) -> str:
         b"HDTS\0\1hunter2",
     ],
 )
-def test_no_error_holds_what_it_could_not_read(content: bytes, tmp_path: Path) -> None:
+def test_no_error_contains_the_unreadable_token(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(content)
     with pytest.raises(ConfigurationError) as caught:
         read(tmp_path / "t")
     assert "hunter2" not in _held(caught.value)
 
 
-def test_a_container_finds_its_own_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_source_the_containers_own_token_file_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file = tmp_path / "container_tokens"
     file.write_bytes(credentials(token(b"ours")))
     monkeypatch.setenv(CONTAINER_FILE, str(file))
@@ -123,7 +127,7 @@ def test_a_container_finds_its_own_file(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 255, 256, 65_536])
-def test_what_is_printed_is_read_again(size: int) -> None:
+def test_written_credentials_are_read_back_unchanged(size: int) -> None:
     content = credentials(token(b"i" * size, service="ä".encode()), token(b"other", "kind", b""))
     found = named_tokens(content)
     assert list(found) == ["alias 0", "alias 1"]
@@ -132,7 +136,7 @@ def test_what_is_printed_is_read_again(size: int) -> None:
     assert named_tokens(print_credentials(many)) == many
 
 
-def test_one_token_under_two_names_is_one(tmp_path: Path) -> None:
+def test_one_token_under_two_aliases_counts_once(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(credentials(token(b"ours"), token(b"ours")))
     assert read(tmp_path / "t").identifier == b"ours"
 
@@ -151,7 +155,7 @@ def test_one_token_under_two_names_is_one(tmp_path: Path) -> None:
         (base64.urlsafe_b64encode(b"\x80\x01"), "negative|middle"),
     ],
 )
-def test_a_file_without_one_token_is_refused_in_words(
+def test_a_file_without_exactly_one_readable_token_is_refused_with_a_reason(
     content: bytes, words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "t").write_bytes(content)
@@ -159,7 +163,7 @@ def test_a_file_without_one_token_is_refused_in_words(
         read(tmp_path / "t")
 
 
-def test_a_token_is_never_shown() -> None:
+def test_the_representation_of_a_token_shows_neither_identifier_nor_password() -> None:
     shown = repr(DelegationToken(identifier=b"alice", password=b"hunter2", kind=KIND, service=""))
     assert "hunter2" not in shown
     assert "alice" not in shown

@@ -1,4 +1,4 @@
-"""What a log of events tells of one table's commits, and what it must not be taken to tell."""
+"""The commits of one table in the metastore's event log, and the events that prove nothing."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def altered(before: str, after: str) -> Event:
     )
 
 
-def test_a_commit_is_that_of_the_write_id_of_its_transaction() -> None:
+def test_a_commit_event_is_matched_to_the_write_id_of_its_transaction() -> None:
     events = [given(7, 1), given(8, 2), given(9, 3), committed(9, 30), committed(7, 40)]
     assert commits_of(events, T) == {3: 30, 1: 40}
 
 
-def test_other_tables_have_write_ids_and_commits_of_their_own() -> None:
+def test_write_ids_of_other_tables_are_ignored() -> None:
     events = [given(7, 1, "u"), given(8, 1), committed(7, 30), committed(8, 40)]
     assert commits_of(events, T) == {1: 40}
     assert commits_of(events, TableRef.parse("db.u")) == {1: 30}
@@ -76,7 +76,7 @@ def test_a_transaction_may_write_several_tables() -> None:
 
 
 @pytest.mark.parametrize("kind", [MADE, DROPPED])
-def test_what_a_table_of_that_name_had_before_is_not_its_own(kind: str) -> None:
+def test_commits_of_an_earlier_table_with_the_same_name_are_ignored(kind: str) -> None:
     old = [given(7, 1), committed(7, 30), given(8, 2)]
     made = [*old, event(kind, 31, "db.t"), committed(8, 32)]
     assert commits_of(made, T) == {}
@@ -85,25 +85,25 @@ def test_what_a_table_of_that_name_had_before_is_not_its_own(kind: str) -> None:
 
 
 @pytest.mark.parametrize("ends", [("t", "gone"), ("came", "t")])
-def test_a_table_that_was_renamed_brings_none_of_its_own_and_leaves_none(
+def test_commits_from_before_a_rename_to_or_from_this_name_are_ignored(
     ends: tuple[str, str],
 ) -> None:
     events = [given(7, 1), committed(7, 30), altered(*ends), given(9, 2), committed(9, 40)]
     assert commits_of(events, T) == {2: 40}
 
 
-def test_a_table_that_changes_in_place_stays_what_it_was() -> None:
+def test_a_change_without_a_rename_keeps_the_commits_of_a_table() -> None:
     events = [given(7, 1), altered("t", "t"), altered("u", "v"), committed(7, 30)]
     assert commits_of(events, T) == {1: 30}
 
 
 @pytest.mark.parametrize("message", ["{}", '{"tableObjBeforeJson": "?"}', "?", '["a"]'])
-def test_a_change_that_nobody_can_read_may_be_a_rename(message: str) -> None:
+def test_an_unreadable_change_event_is_treated_as_a_rename(message: str) -> None:
     strange = Event(kind=ALTERED, time_s=2, table="db.u", message=message)
     assert commits_of([given(7, 1), strange, committed(7, 30)], T) == {}
 
 
-def test_messages_may_be_packed() -> None:
+def test_compressed_event_messages_are_read() -> None:
     def packed(one: Event) -> Event:
         text = base64.b64encode(gzip.compress(one.message.encode())).decode()
         return Event(kind=one.kind, time_s=one.time_s, table=one.table, message=text)
@@ -112,11 +112,11 @@ def test_messages_may_be_packed() -> None:
     assert commits_of(map(packed, events), T) == {1: 30}
 
 
-def test_a_log_that_begins_later_tells_less() -> None:
+def test_a_commit_without_its_allocation_event_is_ignored() -> None:
     assert commits_of([committed(7, 30), given(8, 2), committed(8, 40)], T) == {2: 40}
 
 
-def test_what_is_not_committed_has_no_time() -> None:
+def test_an_aborted_write_has_no_commit_time() -> None:
     assert commits_of([given(7, 1), event("ABORT_TXN", 30, txnid=7)], T) == {}
 
 
@@ -159,20 +159,20 @@ def client_of(connection: object) -> MetastoreClient:
     return client
 
 
-def test_a_log_is_read_page_by_page() -> None:
+def test_the_event_log_is_read_page_by_page() -> None:
     answers = Answers(commits=2500)
     told = client_of(answers).logged_commits(T)
     assert told == {number: 1000 + number for number in range(1, 2501)}
     assert answers.asked == [0, 2000, 4000]
 
 
-def test_a_long_log_is_read_from_its_later_part_on() -> None:
+def test_only_the_newest_part_of_a_long_event_log_is_read() -> None:
     answers = Answers(commits=150_000, forgotten=299_990)
     assert client_of(answers).logged_commits(T) == {n: 1000 + n for n in range(149_996, 150_001)}
     assert answers.asked == [100_000]
 
 
-def test_a_log_whose_last_events_are_left_out_ends() -> None:
+def test_reading_ends_if_the_metastore_omits_the_last_events() -> None:
     class Filtered(Answers):
         def call(
             self, method: str, *arguments: ttypes.NotificationEventRequest, **_: object
@@ -192,7 +192,7 @@ def test_a_log_whose_last_events_are_left_out_ends() -> None:
         MetastoreUnavailableError(uris=(), method="get_next_notification", reason="hung up"),
     ],
 )
-def test_a_log_that_nobody_lets_us_read_tells_nothing(error: Exception) -> None:
+def test_an_unreadable_event_log_gives_no_commit_times(error: Exception) -> None:
     class Refusing:
         def call(self, *_: object, **__: object) -> object:
             raise error
@@ -200,7 +200,7 @@ def test_a_log_that_nobody_lets_us_read_tells_nothing(error: Exception) -> None:
     assert client_of(Refusing()).logged_commits(T) == {}
 
 
-def test_a_log_of_servers_with_other_clocks_tells_nothing() -> None:
+def test_an_event_log_with_contradicting_server_clocks_gives_no_commit_times() -> None:
     events = [given(7, 1), committed(7, 1300), given(8, 2, time_s=1000), committed(8, 1001)]
     assert commits_of(events, T) == {}
     behind = [given(7, 1), committed(7, 1120), given(8, 2, time_s=1000), committed(8, 1001)]

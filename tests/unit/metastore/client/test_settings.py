@@ -31,12 +31,12 @@ def test_a_bare_number_has_the_unit_of_its_setting() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5s", "5 fortnights", "1.5h"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="duration"):
         seconds(text, default_unit="s")
 
 
-def test_a_connection_asks_once_how_patient_its_server_is() -> None:
+def test_a_connection_reads_the_transaction_timeout_once() -> None:
     settings = {"hive.txn.timeout": "20s"}
     with (
         StubServer(get_config_value=settings.get) as server,

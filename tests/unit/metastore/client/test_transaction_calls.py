@@ -1,4 +1,4 @@
-"""What a commit asks of the server."""
+"""The fields of a commit request."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_commit_is_checked_for_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server skips the check for a client that says that it locks exclusively."""
+def test_a_commit_requests_the_check_for_write_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metastore skips the check for a client that claims to lock exclusively."""
     client, sent = MetastoreClient(MetastoreEndpoint(uris=("thrift://lab:1",))), list[Any]()
 
     def call(_: str, request: object, **__: Any) -> None:  # noqa: ANN401 - as Connection.call

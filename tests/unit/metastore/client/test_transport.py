@@ -28,5 +28,5 @@ def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
         open_transport(endpoint, Address("127.0.0.1", 1))
 
 
-def test_a_client_is_made_without_a_server() -> None:
+def test_a_client_is_created_without_a_connection_to_a_server() -> None:
     connect(MetastoreEndpoint(uris=("thrift://127.0.0.1:1",))).close()

@@ -27,7 +27,7 @@ def new(**changes: Any) -> NewTable:  # noqa: ANN401
     return define(**{"table": "default.Made", "columns": COLUMNS, **changes})
 
 
-def test_a_definition_is_in_the_metastores_spelling() -> None:
+def test_a_definition_has_names_and_types_in_the_metastores_form() -> None:
     made = new(partition_columns={"Day": "DATE"}, bucket_columns=["ID"], num_buckets=4)
     assert made.ref == REF
     assert [(c.name, c.type) for c in made.columns] == [
@@ -60,9 +60,7 @@ def test_a_definition_is_in_the_metastores_spelling() -> None:
         ({"bucket_columns": ["nothing"], "num_buckets": 2}, "'nothing' is not among the columns"),
     ],
 )
-def test_a_definition_that_cannot_be_meant_is_refused(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_an_invalid_definition_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         new(**changes)
 
@@ -73,7 +71,9 @@ def test_an_insert_only_table_may_be_parquet() -> None:
     assert new(insert_only=True).format is FileFormat.ORC
 
 
-def test_a_missing_table_is_made_and_the_same_again_is_nothing(client: FakeClient) -> None:
+def test_a_missing_table_is_created_and_an_equal_definition_changes_nothing(
+    client: FakeClient,
+) -> None:
     assert ensure_table(client, new(partition_columns={"day": "date"})) is True
     made = client.get_table(REF)
     assert (made.kind, made.storage.format) == (TransactionalKind.FULL_ACID, FileFormat.ORC)
@@ -99,7 +99,7 @@ def test_a_missing_table_is_made_and_the_same_again_is_nothing(client: FakeClien
         ({"location": "file:/elsewhere"}, "its location is .* instead of /elsewhere"),
     ],
 )
-def test_a_table_of_another_shape_is_an_error_that_names_the_difference(
+def test_a_table_that_differs_from_its_definition_raises_an_error_with_the_difference(
     client: FakeClient, changes: dict[str, Any], message: str
 ) -> None:
     ensure_table(client, new())
@@ -109,7 +109,7 @@ def test_a_table_of_another_shape_is_an_error_that_names_the_difference(
     assert client.get_table(REF) == before
 
 
-def test_the_kind_and_the_file_format_count_too(client: FakeClient) -> None:
+def test_a_different_kind_or_file_format_is_reported_as_a_difference(client: FakeClient) -> None:
     ensure_table(client, new())
     found = client.get_table(REF)
     plain = replace(found, kind=TransactionalKind.NONE, storage=Storage(format=FileFormat.PARQUET))
@@ -120,12 +120,12 @@ def test_the_kind_and_the_file_format_count_too(client: FakeClient) -> None:
 
 
 @pytest.mark.parametrize("location", ["file:///data/made/", "file:/data/made", "/data/made"])
-def test_a_location_may_be_spelled_in_several_ways(client: FakeClient, location: str) -> None:
+def test_different_spellings_of_a_location_are_equal(client: FakeClient, location: str) -> None:
     ensure_table(client, new(location="file:/data/made"))
     assert ensure_table(client, new(location=location)) is False
 
 
-def test_whoever_was_quicker_made_the_table(
+def test_a_table_that_was_created_concurrently_is_accepted(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[TableInfo] = []
@@ -140,7 +140,7 @@ def test_whoever_was_quicker_made_the_table(
     assert made == [client.get_table(REF)]
 
 
-def test_a_refusal_for_another_reason_is_raised(
+def test_any_other_error_of_a_creation_is_raised(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(table: NewTable) -> TableInfo:

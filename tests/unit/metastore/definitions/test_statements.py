@@ -117,7 +117,7 @@ def add(*days: str, **more: Any) -> AddPartitions:  # noqa: ANN401
 # Creation
 
 
-def test_a_table_is_made_as_it_was_asked_for(statements: Statements) -> None:
+def test_a_table_is_created_as_it_was_defined(statements: Statements) -> None:
     asked = create(
         columns=(NewColumn(name="id", type="bigint", comment="key"),),
         partition_columns=(NewColumn(name="day", type="date"),),
@@ -139,7 +139,7 @@ def test_a_table_is_made_as_it_was_asked_for(statements: Statements) -> None:
 @pytest.mark.parametrize(
     ("stored_as", "format_"), [("orc", "ORC"), ("parquet", "PARQUET"), ("textfile", "TEXT")]
 )
-def test_an_insert_only_table_has_any_of_these_formats(
+def test_an_insert_only_table_may_be_orc_parquet_or_text(
     statements: Statements, stored_as: str, format_: str
 ) -> None:
     statements.run(create(insert_only=True, stored_as=stored_as))
@@ -150,7 +150,9 @@ def test_an_insert_only_table_has_any_of_these_formats(
     )
 
 
-def test_a_table_that_is_there_is_an_error_unless_it_may_be(statements: Statements) -> None:
+def test_creating_an_existing_table_raises_unless_if_not_exists_is_given(
+    statements: Statements,
+) -> None:
     statements.run(create())
     assert not statements.run(create(if_not_exists=True)).has_changed
     with pytest.raises(DefinitionError, match="exists already; write CREATE TABLE IF NOT EXISTS"):
@@ -160,7 +162,7 @@ def test_a_table_that_is_there_is_an_error_unless_it_may_be(statements: Statemen
         statements.run(create(columns=other, if_not_exists=True))
 
 
-def test_a_creation_whose_answer_was_lost_finds_its_table(statements: Statements) -> None:
+def test_a_retry_of_a_creation_with_a_lost_response_finds_its_table(statements: Statements) -> None:
     before = statements.lose("create_table", create())
     assert not statements.run(create(), before).has_changed
     other = create(columns=(NewColumn(name="id", type="int"),))
@@ -168,12 +170,14 @@ def test_a_creation_whose_answer_was_lost_finds_its_table(statements: Statements
         statements.run(other, before)
 
 
-def test_a_parameter_that_makes_another_kind_of_table_is_refused(statements: Statements) -> None:
+def test_a_table_property_that_would_change_the_kind_of_table_is_refused(
+    statements: Statements,
+) -> None:
     with pytest.raises(ConfigurationError, match="cannot be set"):
         statements.run(create(properties=(("EXTERNAL", "TRUE"),)))
 
 
-def test_a_database_is_made_once(statements: Statements) -> None:
+def test_a_database_is_created_once(statements: Statements) -> None:
     asked = CreateDatabase(target="fresh")
     assert statements.run(asked).has_changed
     assert not statements.run(replace(asked, if_not_exists=True)).has_changed
@@ -194,7 +198,7 @@ def test_a_table_is_dropped_once(statements: Statements, made: TableInfo) -> Non
     assert made.ref == REF
 
 
-def test_a_drop_whose_answer_was_lost_finds_nothing_and_spares_what_came_after(
+def test_a_retry_of_a_drop_with_a_lost_response_spares_a_table_created_meanwhile(
     statements: Statements, made: TableInfo
 ) -> None:
     before = statements.lose("drop_table", DropTable(target=NAME))
@@ -206,9 +210,7 @@ def test_a_drop_whose_answer_was_lost_finds_nothing_and_spares_what_came_after(
     assert statements.client.list_tables("default") == ("t",)
 
 
-def test_a_drop_that_was_not_done_is_done_by_the_next_try(
-    statements: Statements, made: TableInfo
-) -> None:
+def test_a_failed_drop_is_done_by_the_next_try(statements: Statements, made: TableInfo) -> None:
     statements.client.server.break_next("drop_table", LOST, is_done=False)
     with pytest.raises(MetastoreUnavailableError):
         statements.run(DropTable(target=NAME))
@@ -234,7 +236,7 @@ def test_only_transactional_tables_are_changed(statements: Statements) -> None:
 # Columns
 
 
-def test_columns_go_behind_the_others(statements: Statements, made: TableInfo) -> None:
+def test_columns_are_added_after_the_existing_ones(statements: Statements, made: TableInfo) -> None:
     asked = AddColumns(target=NAME, columns=(NOTE, NewColumn(name="n", type="INTEGER")))
     before = statements.lose("change_table", asked)
     table = statements.client.get_table(REF)
@@ -259,7 +261,7 @@ def test_a_column_is_not_added_twice(statements: Statements, made: TableInfo, na
     assert statements.client.get_table(REF) == made
 
 
-def test_where_there_are_no_partitions_nothing_cascades(statements: Statements) -> None:
+def test_cascade_is_refused_for_an_unpartitioned_table(statements: Statements) -> None:
     statements.run(create())
     asked: list[MetastoreStatement] = [
         AddColumns(target=NAME, columns=(NOTE,), cascade=True),
@@ -270,7 +272,7 @@ def test_where_there_are_no_partitions_nothing_cascades(statements: Statements) 
             statements.run(statement)
 
 
-def test_a_column_may_become_wider(statements: Statements) -> None:
+def test_a_column_type_may_be_widened(statements: Statements) -> None:
     statements.run(create(columns=(NewColumn(name="id", type="int"),)))
     asked = ChangeColumn(target=NAME, column=NewColumn(name="id", type="bigint"))
     assert statements.run(asked).has_changed
@@ -314,7 +316,7 @@ def test_a_column_may_become_wider(statements: Statements) -> None:
         ),
     ],
 )
-def test_a_column_that_readers_would_read_otherwise_stays(
+def test_a_column_change_that_readers_would_interpret_differently_is_refused(
     statements: Statements,
     changes: dict[str, Any],
     column: tuple[str, str],
@@ -344,7 +346,9 @@ def test_a_renamed_table_keeps_its_write_ids(statements: Statements, made: Table
     assert client.valid_write_ids([new], client.valid_txns())[new].high_watermark == 1
 
 
-def test_a_table_is_not_renamed_onto_another_one(statements: Statements, made: TableInfo) -> None:
+def test_a_table_cannot_be_renamed_to_the_name_of_an_existing_table(
+    statements: Statements, made: TableInfo
+) -> None:
     statements.run(create(target="default.u"))
     asked = RenameTable(target=NAME, new_name="default.u")
     with pytest.raises(DefinitionError, match=r"cannot be renamed to default\.u"):
@@ -353,7 +357,7 @@ def test_a_table_is_not_renamed_onto_another_one(statements: Statements, made: T
         statements.run(asked, Before(table_id=made.table_id))
 
 
-def test_parameters_are_set_and_removed(statements: Statements) -> None:
+def test_table_properties_are_set_and_removed(statements: Statements) -> None:
     statements.run(create())
     asked = SetProperties(target=NAME, properties=(("a", "1"), ("b", "2")))
     assert statements.run(asked).has_changed
@@ -375,7 +379,9 @@ def test_parameters_are_set_and_removed(statements: Statements) -> None:
         UnsetProperties(target=NAME, names=("transactional_properties",), if_exists=True),
     ],
 )
-def test_a_table_stays_transactional(statements: Statements, statement: MetastoreStatement) -> None:
+def test_the_transactional_properties_of_a_table_cannot_be_changed(
+    statements: Statements, statement: MetastoreStatement
+) -> None:
     statements.run(create())
     with pytest.raises(DefinitionError, match="cannot be changed"):
         statements.run(statement)
@@ -403,7 +409,9 @@ def test_partitions_are_added_and_dropped_by_value(statements: Statements, made:
     assert not statements.run(drop("9", if_exists=True)).has_changed
 
 
-def test_some_of_the_values_name_all_partitions_that_have_them(statements: Statements) -> None:
+def test_a_drop_with_some_partition_values_drops_all_matching_partitions(
+    statements: Statements,
+) -> None:
     columns = (NewColumn(name="day", type="int"), NewColumn(name="hour", type="string"))
     statements.run(create(partition_columns=columns))
     for day, hour in (("1", "a"), ("1", "b"), ("2", "a")):
@@ -413,7 +421,7 @@ def test_some_of_the_values_name_all_partitions_that_have_them(statements: State
     assert partitions(statements.client) == ["day=2/hour=a"]
 
 
-def test_no_partition_is_made_elsewhere_where_hive_would_load_files(
+def test_a_new_partition_outside_the_table_is_refused(
     statements: Statements, made: TableInfo
 ) -> None:
     new = NewPartition(values=(("day", "1"),), location="file:/elsewhere")
@@ -426,7 +434,7 @@ def test_no_partition_is_made_elsewhere_where_hive_would_load_files(
     assert partitions(statements.client) == ["day=1"]
 
 
-def test_a_partition_that_lies_elsewhere_is_found_there(
+def test_an_existing_partition_outside_the_table_is_accepted_only_at_its_location(
     statements: Statements, made: TableInfo
 ) -> None:
     new = NewPartition(values=(("day", "1"),), location="file:/elsewhere")
@@ -439,13 +447,15 @@ def test_a_partition_that_lies_elsewhere_is_found_there(
         statements.run(other)
 
 
-def test_additions_whose_answer_was_lost_are_found(statements: Statements, made: TableInfo) -> None:
+def test_a_retry_finds_added_partitions_whose_response_was_lost(
+    statements: Statements, made: TableInfo
+) -> None:
     before = statements.lose("add_partitions", add("1", "2"))
     assert not statements.run(add("1", "2"), before).has_changed
     assert before.is_of(made)
 
 
-def test_a_removal_whose_answer_was_lost_spares_what_came_after(
+def test_a_retry_of_a_partition_drop_spares_a_partition_added_meanwhile(
     statements: Statements, made: TableInfo, clock: ManualClock
 ) -> None:
     statements.run(add("1", "2"))
@@ -458,7 +468,7 @@ def test_a_removal_whose_answer_was_lost_spares_what_came_after(
     assert before.is_of(made)
 
 
-def test_a_removal_that_was_not_done_is_done_by_the_next_try(
+def test_a_failed_partition_drop_is_done_by_the_next_try(
     statements: Statements, made: TableInfo
 ) -> None:
     statements.run(add("1", "2"))
@@ -477,7 +487,7 @@ def test_a_removal_that_was_not_done_is_done_by_the_next_try(
         ((("day", "x"),), "'x' is not a valid value of a partition column of int"),
     ],
 )
-def test_values_that_name_no_partition_are_refused(
+def test_invalid_partition_values_are_refused(
     statements: Statements, made: TableInfo, values: tuple[tuple[str, str], ...], message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
@@ -485,7 +495,7 @@ def test_values_that_name_no_partition_are_refused(
     assert made.is_partitioned
 
 
-def test_a_table_without_partitions_has_none(statements: Statements) -> None:
+def test_adding_a_partition_to_an_unpartitioned_table_is_refused(statements: Statements) -> None:
     statements.run(create())
     with pytest.raises(UnsupportedTableError, match="has no partitions"):
         statements.run(add("1"))
@@ -504,7 +514,7 @@ EXCLUSIVE = [
 
 
 @pytest.mark.parametrize("statement", EXCLUSIVE, ids=lambda s: s.kind)
-def test_nothing_changes_under_a_reader(
+def test_a_definition_cannot_change_while_a_reader_holds_a_lock(
     statements: Statements, made: TableInfo, statement: MetastoreStatement
 ) -> None:
     statements.run(add("1"))
@@ -522,13 +532,15 @@ def test_nothing_changes_under_a_reader(
     assert client.show_locks() == ()
 
 
-def test_partitions_are_added_beside_readers(statements: Statements, made: TableInfo) -> None:
+def test_partitions_are_added_while_other_transactions_are_open(
+    statements: Statements, made: TableInfo
+) -> None:
     reading = start(statements.client, access(made, DataOperation.UPDATE))
     assert statements.run(add("1")).has_changed
     statements.client.abort_txn(reading.txn_id)
 
 
-def test_what_somebody_did_while_the_lock_was_waited_for_is_seen(
+def test_a_change_during_the_lock_wait_is_seen_by_the_statement(
     statements: Statements, made: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = statements.client
@@ -547,7 +559,7 @@ def test_what_somebody_did_while_the_lock_was_waited_for_is_seen(
     assert made.ref == REF
 
 
-def test_a_partition_is_locked_alone_where_its_name_is_found(
+def test_mixed_case_partitions_are_locked_alone_on_hive_4_and_with_the_table_on_hive_3(
     statements: Statements, made: TableInfo, server: FakeMetastore
 ) -> None:
     names = (made.partition_name(["Q1"]), made.partition_name(["1"]))
@@ -558,7 +570,7 @@ def test_a_partition_is_locked_alone_where_its_name_is_found(
     assert statements.client.show_locks() == ()
 
 
-def test_a_newer_copy_of_the_task_ends_an_older_one(
+def test_a_newer_copy_of_the_task_fences_an_older_one(
     client: FakeClient, clock: ManualClock, statements: Statements, made: TableInfo
 ) -> None:
     def terms(try_number: int) -> LockTerms:
@@ -580,7 +592,9 @@ def test_a_newer_copy_of_the_task_ends_an_older_one(
 # Questions
 
 
-def test_locks_and_transactions_are_told(statements: Statements, made: TableInfo) -> None:
+def test_show_locks_show_transactions_and_abort_return_their_rows(
+    statements: Statements, made: TableInfo
+) -> None:
     statements.run(add("1", "2"))
     client = statements.client
     name = made.partition_name(["1"])
@@ -602,7 +616,9 @@ def test_locks_and_transactions_are_told(statements: Statements, made: TableInfo
     assert client.show_locks() == ()
 
 
-def test_the_queue_of_compactions_is_told(statements: Statements, made: TableInfo) -> None:
+def test_show_compactions_returns_the_queue_entries(
+    statements: Statements, made: TableInfo
+) -> None:
     statements.run(add("1", "2"))
     for day in ("1", "2"):
         name = made.partition_name([day])

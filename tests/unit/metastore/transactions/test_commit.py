@@ -48,7 +48,7 @@ def aborts(server: FakeMetastore) -> list[TxnId]:
     return [i for i, txn in server.txns.items() if txn.state is TxnState.ABORTED]
 
 
-def test_a_commit_whose_answer_was_lost_after_it_was_done_has_happened(
+def test_a_commit_with_a_lost_response_is_found_to_be_committed(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     server.break_next("commit_txn", lost("commit_txn"), is_done=True)
@@ -65,7 +65,7 @@ def test_a_commit_that_did_not_arrive_is_sent_again(
     assert fate_of(client, txn.txn_id, txn.write_ids) is Fate.COMMITTED
 
 
-def test_one_table_that_hides_the_write_is_enough_to_call_a_transaction_aborted(
+def test_one_table_that_lists_the_write_as_aborted_proves_that_the_transaction_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, partitioned: TableInfo
 ) -> None:
     class Forgetful(type(client)):  # type: ignore[misc]
@@ -84,7 +84,7 @@ def test_one_table_that_hides_the_write_is_enough_to_call_a_transaction_aborted(
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_a_write_id_that_the_list_leaves_out_is_not_taken_for_an_aborted_one(
+def test_a_write_id_missing_from_the_list_is_not_treated_as_aborted(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -92,7 +92,7 @@ def test_a_write_id_that_the_list_leaves_out_is_not_taken_for_an_aborted_one(
     *,
     is_done: bool,
 ) -> None:
-    """4.0.1 ends its list at an aborted write ID when nothing committed is known any more."""
+    """4.0.1 ends its list at an aborted write ID if it has no more records of committed ones."""
     write(client, table, clock)
     dead = client.open_txn()
     client.allocate_write_id(dead, table.ref)
@@ -104,10 +104,10 @@ def test_a_write_id_that_the_list_leaves_out_is_not_taken_for_an_aborted_one(
     assert aborts(server) == [dead]
 
 
-def test_an_abort_is_known_though_the_list_leaves_its_write_id_out(
+def test_an_abort_is_detected_even_if_the_list_omits_its_write_id(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """As above: the list ends at an earlier aborted write ID, and says nothing of ours."""
+    """As above: the list ends at an earlier aborted write ID and omits ours."""
     write(client, table, clock)
     for _ in range(2):
         txn_id = client.open_txn()
@@ -117,10 +117,10 @@ def test_an_abort_is_known_though_the_list_leaves_its_write_id_out(
     assert fate_of(client, txn_id, {table.ref: write_id}) is Fate.ABORTED
 
 
-def test_a_commit_below_which_somebody_is_open_is_not_taken_for_an_aborted_one(
+def test_a_commit_above_a_lower_open_write_id_is_not_treated_as_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """A later transaction with a lower write ID: 4.0.1 ends its list there, so we are left out."""
+    """A later transaction has a lower write ID: 4.0.1 ends its list there and omits ours."""
     slow: list[TxnId] = []
     taken_back: list[str] = []
 
@@ -153,7 +153,7 @@ def test_a_commit_below_which_somebody_is_open_is_not_taken_for_an_aborted_one(
     assert server.txns[txn.txn_id].state is TxnState.COMMITTED
 
 
-def test_a_server_that_does_not_know_the_transaction_cannot_tell_its_fate(
+def test_a_lagging_metastore_that_does_not_know_the_transaction_raises_an_error(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     """A replica that lags behind has neither the transaction nor its write ID yet."""
@@ -168,7 +168,7 @@ def test_a_server_that_does_not_know_the_transaction_cannot_tell_its_fate(
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_an_internal_error_is_no_answer_either(
+def test_an_internal_error_on_commit_is_treated_like_a_lost_response(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -182,7 +182,7 @@ def test_an_internal_error_is_no_answer_either(
     assert fate_of(client, txn.txn_id, txn.write_ids) is Fate.COMMITTED
 
 
-def test_a_commit_that_stays_unknown_says_so_and_undoes_nothing(
+def test_an_unknown_commit_state_raises_an_error_and_aborts_nothing(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     server.break_next("commit_txn", lost("commit_txn"), is_done=True)
@@ -201,7 +201,7 @@ def test_a_commit_that_stays_unknown_says_so_and_undoes_nothing(
     assert aborts(server) == []
 
 
-def test_a_transaction_that_was_aborted_before_its_commit_arrived_is_told_as_aborted(
+def test_a_transaction_aborted_before_its_commit_arrived_is_reported_as_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def work() -> None:
@@ -216,7 +216,7 @@ def test_a_transaction_that_was_aborted_before_its_commit_arrived_is_told_as_abo
 
 
 @pytest.mark.parametrize("silent_s", [21, 3600])
-def test_who_asks_too_late_does_not_take_a_forgotten_transaction_for_a_committed_one(
+def test_a_commit_checked_too_late_is_reported_as_unknown_and_not_as_committed(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, silent_s: int
 ) -> None:
     def stand_still() -> None:
@@ -238,7 +238,7 @@ def test_who_asks_too_late_does_not_take_a_forgotten_transaction_for_a_committed
         commit(Frozen(server), txn_id, write_ids, patience_s=10, clock=clock, timeout_s=20)
 
 
-def test_the_first_request_may_win_while_we_ask(
+def test_a_delayed_commit_that_arrives_during_the_check_is_found(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     txn_id = client.open_txn()
@@ -261,7 +261,7 @@ def test_the_first_request_may_win_while_we_ask(
     assert len(asked) == (2 if is_v3 else 1)
 
 
-def test_a_reader_whose_commit_was_lost_has_ended_either_way(
+def test_a_reader_with_a_lost_commit_response_leaves_no_open_transaction_or_lock(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     for is_done in (True, False):
@@ -274,7 +274,7 @@ def test_a_reader_whose_commit_was_lost_has_ended_either_way(
     assert client.show_locks() == ()
 
 
-def test_a_lock_whose_answer_was_lost_goes_with_its_transaction(
+def test_a_lock_with_a_lost_response_is_released_with_its_aborted_transaction(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     server.break_next("lock", lost("lock"), is_done=True)
@@ -288,7 +288,7 @@ def test_a_lock_whose_answer_was_lost_goes_with_its_transaction(
     "method",
     ["allocate_write_id", "lock", "show_locks", "valid_txns", "add_write_ids_to_min_history"],
 )
-def test_whatever_breaks_before_the_body_leaves_nothing_open(
+def test_a_failed_call_before_the_body_leaves_no_open_transaction_or_lock(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -305,7 +305,7 @@ def test_whatever_breaks_before_the_body_leaves_nothing_open(
 
 
 @pytest.mark.parametrize("method", ["allocate_write_id", "lock", "show_locks"])
-def test_a_metastore_that_is_away_for_a_moment_ends_no_beginning(
+def test_a_short_outage_of_the_metastore_does_not_fail_the_opening(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, method: str
 ) -> None:
     server.break_next(method, lost(method), is_done=False)
@@ -314,7 +314,7 @@ def test_a_metastore_that_is_away_for_a_moment_ends_no_beginning(
     assert client.valid_txns().open == ()
 
 
-def test_an_abort_that_fails_does_not_hide_why_it_was_tried(
+def test_a_failed_abort_does_not_hide_the_original_error(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def work() -> None:
@@ -357,7 +357,7 @@ def refusing(client: FakeClient, times: int) -> FakeClient:
     return Refused(client.server)
 
 
-def test_a_commit_that_nobody_let_us_ask_for_is_known_not_to_have_happened(
+def test_a_commit_refused_at_login_raises_a_login_error_and_commits_nothing(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     with pytest.raises(MetastoreLoginError, match="was changed"):
@@ -365,7 +365,7 @@ def test_a_commit_that_nobody_let_us_ask_for_is_known_not_to_have_happened(
     assert [txn.state for txn in server.txns.values()] == [TxnState.OPEN]
 
 
-def test_a_login_that_is_renewed_in_time_lets_the_commit_through(
+def test_a_login_renewed_in_time_lets_the_commit_succeed(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     txn = write(refusing(client, 3), table, clock)
@@ -373,7 +373,7 @@ def test_a_login_that_is_renewed_in_time_lets_the_commit_through(
     assert aborts(server) == []
 
 
-def test_what_was_forgotten_before_its_commit_could_be_sent_is_not_taken_for_committed(
+def test_a_transaction_forgotten_before_its_commit_is_sent_is_reported_as_aborted(
     server: FakeMetastore, client: FakeClient, clock: ManualClock
 ) -> None:
     """An aborted transaction that is forgotten looks like a committed one."""
@@ -385,10 +385,10 @@ def test_what_was_forgotten_before_its_commit_could_be_sent_is_not_taken_for_com
         commit(refusing(client, 1), txn_id, {}, patience_s=5, clock=clock)
 
 
-def test_nor_is_what_was_forgotten_while_it_was_being_sent_for_the_first_time(
+def test_a_transaction_forgotten_while_its_commit_is_sent_is_reported_as_aborted(
     server: FakeMetastore, client: FakeClient, clock: ManualClock
 ) -> None:
-    """Open when it was asked about; nobody else can have committed it."""
+    """It was open before its commit was sent, and no other client can have committed it."""
 
     class GivenUp(type(client)):  # type: ignore[misc]
         sent = 0
@@ -410,7 +410,7 @@ def test_nor_is_what_was_forgotten_while_it_was_being_sent_for_the_first_time(
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_a_refusal_after_a_request_that_may_have_arrived_leaves_the_outcome_unknown(
+def test_a_refused_login_after_a_lost_commit_response_leaves_the_outcome_unknown(
     server: FakeMetastore, client: FakeClient, clock: ManualClock, *, is_done: bool
 ) -> None:
     class LostThenRefused(type(client)):  # type: ignore[misc]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.contract.manual_clock import ManualClock
 
 
-def test_a_compactor_sees_what_was_committed_before_it_had_the_compactors_lock(
+def test_a_compactor_sees_commits_from_before_it_acquired_the_compactors_lock(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def meanwhile(step: str) -> None:
@@ -39,7 +39,7 @@ def test_a_compactor_sees_what_was_committed_before_it_had_the_compactors_lock(
         assert work.write_ids.high_watermark == 1
 
 
-def test_who_enters_the_queue_of_3_during_a_compaction_ends_it_before_it_publishes(
+def test_on_hive_3_a_new_queue_entry_stops_our_compaction_before_it_publishes(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     with compacting(
@@ -59,7 +59,7 @@ def test_who_enters_the_queue_of_3_during_a_compaction_ends_it_before_it_publish
 
 
 @pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
-def test_an_entry_whose_compaction_may_be_committed_is_left_to_the_next_run(
+def test_the_queue_entry_of_an_unknown_commit_is_resolved_by_the_next_run(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def cut_off(step: str) -> None:

@@ -76,7 +76,9 @@ def earlier(text: str) -> str:
 
 @pytest.mark.parametrize("key", ["", "k", KEY, "d" * 500, "täglich/日次", "a#b@7"])
 @pytest.mark.parametrize("first_txn_id", [1, 2**62])
-def test_the_text_fits_the_servers_column_and_is_recognised(key: str, first_txn_id: int) -> None:
+def test_the_fencing_token_fits_the_metastores_column_and_is_recognised(
+    key: str, first_txn_id: int
+) -> None:
     attempt = AttemptId(999_999, "0123456789ab")
     text = fencing_token(first_txn_id, key, attempt).agent_info
     assert len(text) <= 128
@@ -89,14 +91,14 @@ def test_the_text_fits_the_servers_column_and_is_recognised(key: str, first_txn_
     assert copy.is_of_earlier_release
 
 
-def test_the_beginning_of_the_key_can_be_read() -> None:
+def test_the_beginning_of_the_job_key_is_readable_in_the_fencing_token() -> None:
     assert fencing_token(7).agent_info.startswith(KEY[:40])
     for text in (fencing_token(7).agent_info, earlier(fencing_token(7).agent_info)):
         assert KEY.startswith(job_key_in(text))
         assert is_of_this_provider(text)
 
 
-def test_other_jobs_and_other_programs_are_no_copies() -> None:
+def test_locks_of_other_jobs_and_programs_are_not_copies_of_the_job() -> None:
     others = [
         lock(fencing_token(1, KEY + "0").agent_info),
         lock("presto-worker-7"),
@@ -116,7 +118,7 @@ def test_a_transaction_with_many_locks_is_one_copy() -> None:
     assert [c.txn_id for c in copies_of(KEY, locks)] == [3, 5]
 
 
-def test_within_a_try_rank_goes_by_the_first_transaction_of_a_copy() -> None:
+def test_within_a_try_the_copy_with_the_later_first_transaction_is_newer() -> None:
     mine = fencing_token(5)
     copies = [rival(8, 3, OTHER_TRY_1), rival(7, 7, OTHER_TRY_1), rival(9, 5, OTHER_TRY_1)]
     assert [c.txn_id for c in older(mine, TxnId(5), copies)] == [8]
@@ -133,7 +135,7 @@ def test_a_later_try_is_newer_even_if_it_began_first() -> None:
     ] == [5]
 
 
-def test_what_an_attempt_began_before_and_could_not_abort_is_its_own_to_end() -> None:
+def test_an_attempt_may_end_its_own_earlier_transaction() -> None:
     mine = fencing_token(5)
     copies = [rival(5, 5, TRY_1), rival(6, 5, TRY_1)]
     assert [c.txn_id for c in older(mine, TxnId(6), copies)] == [5]
@@ -148,7 +150,7 @@ def begin_job(client: FakeClient, table: TableInfo, begun: list[TxnId]) -> None:
     client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
 
 
-def test_a_lock_for_definitions_ends_a_driver_of_an_earlier_release(
+def test_a_lock_for_a_definition_aborts_the_transaction_of_an_earlier_release(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     client = FakeClient(server)
@@ -163,7 +165,7 @@ def test_a_lock_for_definitions_ends_a_driver_of_an_earlier_release(
         assert client.valid_txns().is_aborted(txn_id)
 
 
-def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
+def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     client, begun = FakeClient(server), list[TxnId]()
@@ -183,7 +185,7 @@ def test_an_order_to_kill_finds_what_the_job_has_begun_while_it_was_carried_out(
     assert client.valid_txns().open == ()
 
 
-def test_an_order_to_kill_finds_a_compaction_that_has_not_locked_its_table_yet(
+def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def kill() -> tuple[TxnId, ...]:
@@ -206,10 +208,10 @@ def test_an_order_to_kill_finds_a_compaction_that_has_not_locked_its_table_yet(
         assert kill() == (work.txn.txn_id,)
 
 
-def test_an_order_to_kill_ends_the_others_if_one_cannot_be_aborted(
+def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """Also one that it has begun meanwhile."""
+    """This includes a transaction that the job opened meanwhile."""
     client, begun = FakeClient(server), list[TxnId]()
 
     def begin_anew() -> None:
@@ -233,10 +235,10 @@ def test_an_order_to_kill_ends_the_others_if_one_cannot_be_aborted(
 
 
 @pytest.mark.parametrize("is_definition", [False, True])
-def test_a_retry_that_never_waits_gets_the_locks_of_the_try_that_it_ends(
+def test_a_retry_without_lock_wait_gets_the_locks_of_the_try_that_it_aborts(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_definition: bool
 ) -> None:
-    """A driver that died is open until it times out, and would fail each try until then."""
+    """A dead driver's transaction is open until it times out; each try would fail until then."""
     client, overwrite = FakeClient(server), access(table, DataOperation.OVERWRITE)
     components = components_for([], [overwrite], server.generation)
     dead = client.open_txn()

@@ -41,7 +41,7 @@ def beats(server: FakeMetastore) -> list[float]:
     return [at_s for _, at_s in server.beats]
 
 
-def test_it_beats_once_an_interval(
+def test_a_heartbeat_is_sent_once_per_interval(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:
     began_s = clock.monotonic()
@@ -54,7 +54,7 @@ def test_it_beats_once_an_interval(
     assert heartbeat.silent_s == 0.0
 
 
-def test_it_is_silent_after_it_was_stopped(
+def test_no_heartbeat_is_sent_after_the_stop(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:
     heartbeat.stop()
@@ -63,7 +63,7 @@ def test_it_is_silent_after_it_was_stopped(
     assert not heartbeat._thread.is_alive()
 
 
-def test_a_beat_that_failed_is_repeated_soon(
+def test_a_failed_heartbeat_is_retried_soon(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:
     error = MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
@@ -77,7 +77,7 @@ def test_a_beat_that_failed_is_repeated_soon(
     wait_until(lambda: len(server.beats) == 1)
 
 
-def test_a_slow_answer_confirms_the_moment_of_its_question(
+def test_a_slow_response_proves_the_transaction_alive_at_the_time_of_its_request(
     client: FakeClient,
     clock: ManualClock,
     heartbeat: Heartbeat,
@@ -97,7 +97,7 @@ def test_a_slow_answer_confirms_the_moment_of_its_question(
     assert heartbeat.silent_s == 6.0
 
 
-def test_a_fault_nobody_thought_of_does_not_end_the_beats(
+def test_an_unexpected_error_does_not_stop_the_heartbeats(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:
     server.break_next("heartbeat", RuntimeError("a bug"), is_done=False)
@@ -108,7 +108,7 @@ def test_a_fault_nobody_thought_of_does_not_end_the_beats(
     assert heartbeat.lost is None
 
 
-def test_it_remembers_that_the_transaction_is_gone_and_ends(
+def test_heartbeats_stop_and_keep_the_error_if_the_transaction_is_aborted(
     client: FakeClient, clock: ManualClock, heartbeat: Heartbeat, txn_id: TxnId
 ) -> None:
     client.abort_txn(txn_id)
@@ -119,7 +119,7 @@ def test_it_remembers_that_the_transaction_is_gone_and_ends(
 
 @pytest.mark.promise("T18")
 @pytest.mark.parametrize(("override_s", "expected_s"), [(None, 10.0), (3.0, 3.0)])
-def test_a_transaction_beats_at_half_the_servers_time_out_or_as_told(
+def test_heartbeats_are_sent_at_half_the_metastores_timeout_or_as_configured(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -142,7 +142,7 @@ def test_a_transaction_beats_at_half_the_servers_time_out_or_as_told(
 
 
 @pytest.mark.promise("T17")
-def test_a_transaction_outlives_the_time_out_while_it_beats_and_not_after(
+def test_a_transaction_outlives_its_timeout_only_while_heartbeats_are_sent(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     with begin(
@@ -159,7 +159,7 @@ def test_a_transaction_outlives_the_time_out_while_it_beats_and_not_after(
 
 
 @pytest.mark.promise("T17")
-def test_a_process_that_was_frozen_past_the_time_out_cannot_commit(
+def test_a_process_that_was_frozen_past_the_timeout_cannot_commit(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def work() -> None:
@@ -175,7 +175,7 @@ def test_a_process_that_was_frozen_past_the_time_out_cannot_commit(
     assert client.show_locks() == ()
 
 
-def test_whoever_asks_learns_of_an_abort_that_the_beats_have_noticed(
+def test_ensure_alive_raises_after_a_heartbeat_noticed_an_abort(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     with begin(
@@ -190,7 +190,7 @@ def test_whoever_asks_learns_of_an_abort_that_the_beats_have_noticed(
         txn.abandon()
 
 
-def test_whoever_asks_after_a_long_silence_has_the_server_asked(
+def test_ensure_alive_calls_the_metastore_after_a_long_silence(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     with begin(
@@ -203,7 +203,7 @@ def test_whoever_asks_after_a_long_silence_has_the_server_asked(
 
 
 @pytest.mark.promise("T19")
-def test_beats_end_with_the_body_however_it_ends(
+def test_heartbeats_end_with_the_transactions_body_even_after_an_error(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     for error in (None, KeyboardInterrupt()):

@@ -41,7 +41,7 @@ def wait(client: FakeClient, request: LockRequest, clock: ManualClock) -> LockRe
 
 
 @pytest.mark.promise("L5")
-def test_a_request_that_waited_too_long_is_taken_back_while_its_transaction_lives_on(
+def test_a_lock_request_that_times_out_is_withdrawn_and_its_transaction_remains_open(
     client: FakeClient, holder: Started, request_: LockRequest, clock: ManualClock
 ) -> None:
     with pytest.raises(LockNotAcquiredError) as caught:
@@ -52,7 +52,7 @@ def test_a_request_that_waited_too_long_is_taken_back_while_its_transaction_live
     assert "exclusive on default.t" in caught.value.holders
 
 
-def test_pauses_double_up_to_a_bound_and_end_with_the_time(
+def test_pauses_between_lock_checks_double_up_to_a_limit_and_end_at_the_timeout(
     client: FakeClient, holder: Started, request_: LockRequest, clock: ManualClock
 ) -> None:
     with pytest.raises(LockNotAcquiredError):
@@ -63,7 +63,7 @@ def test_pauses_double_up_to_a_bound_and_end_with_the_time(
     assert holder.answer.state is LockState.ACQUIRED
 
 
-def test_a_request_that_cannot_be_taken_back_is_told_all_the_same(
+def test_a_lock_timeout_is_reported_even_if_the_request_cannot_be_withdrawn(
     server: FakeMetastore,
     client: FakeClient,
     holder: Started,
@@ -85,7 +85,7 @@ def test_a_request_that_cannot_be_taken_back_is_told_all_the_same(
         (LockState.NOT_ACQUIRED, LockNotAcquiredError, "somebody writes"),
     ],
 )
-def test_other_answers_than_yes_and_wait_end_the_waiting(
+def test_a_refused_or_aborted_lock_request_ends_the_wait(
     server: FakeMetastore,
     request_: LockRequest,
     clock: ManualClock,

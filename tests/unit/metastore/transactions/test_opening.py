@@ -1,6 +1,6 @@
-"""What a transaction sees when it begins, whatever the metastore leaves out of its lists.
+"""The snapshot of a new transaction, even if the metastore omits write IDs from its lists.
 
-And who may begin anew when the answer to a request for locks was lost.
+Also shows when a transaction is reopened, for example after a lost response to a lock request.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def opened(
 
 
 @pytest.mark.parametrize("operations", [[UPDATE], [DELETE], [INSERT, SELECT]])
-def test_who_writes_by_what_it_reads_sees_also_what_a_short_list_leaves_out(
+def test_a_writer_that_reads_sees_commits_that_the_write_id_list_omits(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -77,10 +77,10 @@ def test_who_writes_by_what_it_reads_sees_also_what_a_short_list_leaves_out(
     assert txn.snapshot.write_ids(table.ref).is_visible(write_id)
 
 
-def test_a_second_writer_of_a_quiet_table_begins_once(
+def test_the_transaction_of_a_second_writer_is_not_reopened_while_the_first_is_open(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """4.x lists the first alone to who asks as if the second were open."""
+    """If the request treats the second write as open, 4.x lists only the first write ID."""
     first = client.open_txn()
     client.allocate_write_id(first, table.ref)
     txn = opened(client, table, clock, UPDATE)
@@ -90,10 +90,10 @@ def test_a_second_writer_of_a_quiet_table_begins_once(
     assert server.txns[first].state.value == "open"
 
 
-def test_of_several_that_write_or_have_failed_below_it_a_writer_sees_none(
+def test_a_writer_sees_no_open_or_aborted_write_below_its_own(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    """To who asks as if its own write were open, 4.x lists the first alone."""
+    """If the request treats the writer's own write as open, 4.x lists only the first write ID."""
     for is_dead in (False, True, False):
         other = client.open_txn()
         client.allocate_write_id(other, table.ref)
@@ -142,7 +142,7 @@ def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> Metastore
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("silent_s", [0.0, 30.0])
-def test_a_job_that_was_killed_while_an_answer_was_lost_does_not_begin_anew(
+def test_a_job_killed_while_a_lock_response_was_lost_does_not_reopen_its_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, silent_s: float
 ) -> None:
     def kill() -> None:
@@ -154,7 +154,7 @@ def test_a_job_that_was_killed_while_an_answer_was_lost_does_not_begin_anew(
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
 
-def test_a_job_that_hears_not_whether_it_was_killed_does_not_begin_anew(
+def test_a_job_that_cannot_check_whether_it_was_killed_does_not_reopen_its_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     mute = MetastoreUnavailableError(uris=(), method="heartbeat", reason="still cut off")
@@ -164,7 +164,7 @@ def test_a_job_that_hears_not_whether_it_was_killed_does_not_begin_anew(
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
 
 
-def test_who_begins_anew_because_an_answer_was_lost_began_before_its_rivals(
+def test_a_transaction_reopened_after_a_lost_response_keeps_the_write_ids_of_its_begin(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     rivals: list[WriteId] = []
@@ -183,10 +183,10 @@ def test_who_begins_anew_because_an_answer_was_lost_began_before_its_rivals(
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated", "locked", "fenced"])
-def test_a_job_that_is_killed_while_it_begins_anew_stays_ended(
+def test_a_job_killed_while_its_transaction_is_reopened_remains_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, step: str
 ) -> None:
-    """It was overtaken before its snapshot; before its next locks stand a kill finds the last."""
+    """A rival overtook it before its snapshot. Until its new locks exist, a kill finds the old."""
     seen: list[str] = []
 
     def on_step(name: str) -> None:
@@ -246,7 +246,7 @@ def at_second(step: str, what: Callable[[], object]) -> Callable[[str], None]:
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
-def test_a_job_that_is_killed_while_it_begins_anew_for_a_lost_answer_stays_ended(
+def test_a_job_killed_during_the_reopening_after_a_lost_response_remains_aborted(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
 ) -> None:
     def kill() -> None:
@@ -259,7 +259,7 @@ def test_a_job_that_is_killed_while_it_begins_anew_for_a_lost_answer_stays_ended
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
-def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_ended(
+def test_a_job_killed_during_the_reopening_after_an_overtaken_lock_wait_remains_aborted(
     server: FakeMetastore,
     table: TableInfo,
     clock: ManualClock,
@@ -287,7 +287,7 @@ def test_a_job_that_is_killed_while_it_begins_anew_for_waiting_in_vain_stays_end
 
 
 @pytest.mark.parametrize("is_aborted", [False, True])
-def test_only_who_is_still_open_begins_anew_for_waiting_in_vain(
+def test_only_an_open_transaction_is_reopened_after_it_was_overtaken_in_the_lock_wait(
     server: FakeMetastore, client: FakeClient, table: TableInfo, is_aborted: bool
 ) -> None:
     holder = start(FakeClient(server), access(table, OVERWRITE))
@@ -309,7 +309,7 @@ def test_only_who_is_still_open_begins_anew_for_waiting_in_vain(
     waiting.look()
 
 
-def test_a_job_that_fails_while_it_begins_anew_leaves_no_transaction_open(
+def test_a_job_that_fails_during_the_reopening_leaves_no_open_transaction(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     def stop() -> None:
@@ -345,10 +345,10 @@ class Patient(FakeClient):
 
 
 @pytest.mark.parametrize("is_at_work", [False, True])
-def test_nobody_waits_for_a_transaction_that_is_left(
+def test_the_retry_time_of_an_abandoned_transaction_does_not_apply_to_the_next_one(
     server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_at_work: bool
 ) -> None:
-    """The beats of the one that is left say nothing of the next one."""
+    """Heartbeats of the abandoned transaction prove nothing about the next one."""
     client = Patient(server)
 
     def rival() -> None:

@@ -1,4 +1,4 @@
-"""Which open transactions may read a table, as far as their locks prove anything."""
+"""Which open transactions may read a table, judged by their locks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def readers(client: FakeClient) -> tuple[Reader, ...]:
     return possible_readers(client, T, client.valid_txns(), now_s=lambda: client.server.now_s() + 7)
 
 
-def test_who_locks_the_table_a_partition_of_it_or_nothing_may_read_it(
+def test_a_transaction_that_locks_the_table_a_partition_or_nothing_may_be_a_reader(
     client: FakeClient, table: TableInfo
 ) -> None:
     assert table.ref == T
@@ -71,7 +71,7 @@ def test_who_locks_the_table_a_partition_of_it_or_nothing_may_read_it(
     assert [reader.txn_id for reader in readers(client)] == found
 
 
-def test_a_lock_that_is_still_waited_for_counts_as_one_that_is_held(client: FakeClient) -> None:
+def test_a_waiting_lock_counts_like_an_acquired_lock(client: FakeClient) -> None:
     opened(client, T, OTHER, lock_type=LockType.EXCLUSIVE)
     waiting = opened(client, T)
     opened(client, OTHER)
@@ -113,7 +113,7 @@ def test_a_reader_is_named_with_its_user_job_and_age(client: FakeClient) -> None
 
 
 @pytest.mark.parametrize("agent_info", [QUERY, ANONYMOUS])
-def test_where_hive_reads_without_locks_only_ours_prove_anything(
+def test_with_lockless_reads_only_this_providers_locks_exclude_a_reader(
     server: FakeMetastore, client: FakeClient, agent_info: str
 ) -> None:
     server.settings["hive.acid.lockless.reads.enabled"] = "True"
@@ -122,12 +122,12 @@ def test_where_hive_reads_without_locks_only_ours_prove_anything(
     assert bool(readers(client)) is not is_known
 
 
-def test_a_change_of_another_table_is_no_reader_of_this_one(client: FakeClient) -> None:
+def test_a_writer_of_a_different_table_is_not_a_reader(client: FakeClient) -> None:
     opened(client, OTHER, lock_type=LockType.SHARED_WRITE)
     assert readers(client) == ()
 
 
-def test_a_transaction_that_ends_while_the_locks_are_asked_for_counts(
+def test_a_transaction_that_ends_before_its_locks_are_listed_still_counts(
     client: FakeClient,
 ) -> None:
     txns_then = (txn_id := opened(client, OTHER), client.valid_txns())[1]
@@ -146,15 +146,15 @@ def test_a_transaction_that_ends_while_the_locks_are_asked_for_counts(
     ],
     ids=["Hive", "Trino", "compactor", "spark-acid", "nameless"],
 )
-def test_a_client_that_may_lock_table_by_table_is_waited_for(
+def test_a_client_that_may_lock_tables_one_by_one_counts_as_a_reader(
     client: FakeClient, agent_info: str, *, counts: bool
 ) -> None:
-    """Behind one snapshot it may come to this table yet, and would read less than that has."""
+    """It may still lock this table, and would then miss rows of its older snapshot."""
     opened(client, OTHER, agent_info=agent_info)
     assert bool(readers(client)) is counts
 
 
-def test_a_compaction_that_is_at_work_is_waited_for(client: FakeClient) -> None:
+def test_a_working_compaction_counts_as_a_reader(client: FakeClient) -> None:
     """It locks the table only while it publishes."""
     at_work = opened(client, presence_of_compactions(T), agent_info=ANONYMOUS)
     assert [reader.txn_id for reader in readers(client)] == [at_work]

@@ -26,7 +26,7 @@ class StopHereError(Exception):
 
 
 @pytest.mark.parametrize("border", STEPS[:-1])
-def test_a_fault_at_any_border_before_the_commit_leaves_nothing(
+def test_an_error_at_any_step_before_the_commit_leaves_no_open_transaction_or_lock(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -53,7 +53,7 @@ def test_a_fault_at_any_border_before_the_commit_leaves_nothing(
     assert client.show_locks() == ()
 
 
-def test_a_fault_after_the_commit_undoes_nothing(
+def test_an_error_after_the_commit_aborts_nothing(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def stop(step: str) -> None:
@@ -76,7 +76,7 @@ def test_a_fault_after_the_commit_undoes_nothing(
 
 
 @pytest.mark.promise("L9")
-def test_a_dynamic_write_that_wrote_nothing_leaves_no_line_behind(
+def test_a_dynamic_write_without_rows_leaves_no_record_in_the_metastore(
     server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
 ) -> None:
     with begin(
@@ -92,7 +92,7 @@ def test_a_dynamic_write_that_wrote_nothing_leaves_no_line_behind(
     assert server.write_set == []
 
 
-def test_registered_partitions_take_the_place_of_the_noted_table(
+def test_registered_partitions_replace_the_table_in_the_metastores_record(
     server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
 ) -> None:
     with begin(
@@ -107,7 +107,7 @@ def test_registered_partitions_take_the_place_of_the_noted_table(
     assert lines == {(month("1"), INSERT), (month("1"), UPDATE)}
 
 
-def test_an_aborted_write_that_was_registered_stays_aborted_when_the_server_forgets_the_others(
+def test_a_registered_aborted_write_is_invisible_even_after_the_metastore_forgets_others(
     server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
 ) -> None:
     def write(*, is_registered: bool) -> None:
@@ -132,7 +132,7 @@ def test_an_aborted_write_that_was_registered_stays_aborted_when_the_server_forg
     assert write_ids.is_visible(1) is (server.generation is MetastoreGeneration.V3)
 
 
-def test_the_history_that_a_reader_needs_is_told_to_4x(
+def test_a_reader_registers_its_minimum_history_on_hive_4_only(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_the_history_that_a_reader_needs_is_told_to_4x(
     assert server.min_history == {}
 
 
-def test_the_history_that_a_reader_needs_begins_at_the_lowest_open_write(
+def test_the_registered_history_of_a_reader_begins_at_the_lowest_open_write_id(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     writers = [client.open_txn() for _ in range(3)]
@@ -163,7 +163,7 @@ def test_the_history_that_a_reader_needs_begins_at_the_lowest_open_write(
         assert server.min_history == ({txn.txn_id: {table.ref: 2}} if is_v4 else {})
 
 
-def test_a_writer_that_was_at_work_before_and_commits_meanwhile_overtakes_too(
+def test_a_commit_of_an_earlier_writer_during_the_opening_also_causes_a_reopening(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     rival = client.open_txn()
@@ -187,7 +187,7 @@ def test_a_writer_that_was_at_work_before_and_commits_meanwhile_overtakes_too(
         assert txn.snapshot.write_ids(table.ref).is_visible(1)
 
 
-def test_whoever_is_overtaken_again_and_again_goes_on_in_the_end(
+def test_a_writer_that_is_overtaken_repeatedly_proceeds_after_five_reopenings(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     steps: list[str] = []
@@ -214,7 +214,7 @@ def test_whoever_is_overtaken_again_and_again_goes_on_in_the_end(
     assert [t.state for t in server.txns.values()].count(TxnState.OPEN) == 0
 
 
-def test_a_writer_out_of_time_does_not_begin_anew(
+def test_a_writer_past_its_lock_timeout_does_not_reopen_its_transaction_again(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     openings: list[str] = []
@@ -240,7 +240,7 @@ def test_a_writer_out_of_time_does_not_begin_anew(
         assert len(openings) == 2
 
 
-def test_a_writer_that_never_waits_begins_anew_all_the_same(
+def test_a_writer_without_lock_wait_still_reopens_its_transaction_if_it_is_overtaken(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     seen: list[str] = []
@@ -280,10 +280,10 @@ class BusyClock(ManualClock):
 
 
 @pytest.mark.parametrize("has_written", [True, False])
-def test_whoever_waits_in_vain_begins_anew_before_it_has_the_lock(
+def test_a_waiting_writer_reopens_its_transaction_before_it_has_the_lock_if_overtaken(
     client: FakeClient, table: TableInfo, *, has_written: bool
 ) -> None:
-    """Another one is before it in the queue, so that it would learn it from the lock much later."""
+    """A second rival is ahead in the queue, so the granted lock would show this much later."""
     first = start(client, access(table, OVERWRITE))
     second = start(client, access(table, OVERWRITE))
     openings: list[int] = []
@@ -312,10 +312,10 @@ def test_whoever_waits_in_vain_begins_anew_before_it_has_the_lock(
         assert openings == [2 if has_written else 1]
 
 
-def test_many_who_queue_up_each_see_what_those_before_them_have_done(
+def test_a_writer_in_a_long_queue_sees_all_commits_of_the_writers_before_it(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """More than a writer may be overtaken without having waited."""
+    """There are more rivals than reopenings allowed to a writer that did not wait."""
     holders = [start(client, access(table, OVERWRITE))]
 
     def next_holder() -> None:
@@ -337,7 +337,7 @@ def test_many_who_queue_up_each_see_what_those_before_them_have_done(
 
 
 @pytest.mark.promise("O2")
-def test_a_writer_that_never_waits_fails_at_once_and_says_who_holds_the_lock(
+def test_a_writer_without_lock_wait_fails_at_once_and_names_the_lock_holder(
     client: FakeClient, server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     holder = begin(
@@ -363,7 +363,7 @@ def test_a_writer_that_never_waits_fails_at_once_and_says_who_holds_the_lock(
     assert clock.monotonic() == began_s
 
 
-def test_a_transaction_that_vanished_before_its_snapshot_does_not_go_on(
+def test_a_transaction_aborted_before_its_snapshot_raises_and_runs_no_body(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def vanish(step: str) -> None:
@@ -384,7 +384,7 @@ def test_a_transaction_that_vanished_before_its_snapshot_does_not_go_on(
         pytest.fail("the body must not run")
 
 
-def test_a_transaction_without_tables_is_a_mistake(client: FakeClient) -> None:
+def test_a_transaction_without_tables_is_refused(client: FakeClient) -> None:
     with (
         pytest.raises(ValueError, match="at least one table"),
         begin(client, job_key="job", lock_timeout_s=5),

@@ -38,7 +38,9 @@ def source_of(text: str) -> SourceSpec:
         ("TIMESTAMP AS OF TIMESTAMP '2026-11-19 02:00:00Z'", "timestamp 2026-11-19T02:00:00+00:00"),
     ],
 )
-def test_every_spelling_is_a_version_of_the_table(clause: str, version: str) -> None:
+def test_every_form_of_the_as_of_clause_selects_a_version_of_the_table(
+    clause: str, version: str
+) -> None:
     whole = source_of(f"INSERT INTO a SELECT * FROM b {clause}")
     assert (whole.table, whole.versions) == ("db.b", {"source": version})
     part = source_of(f"INSERT INTO a SELECT x.id FROM b {clause} x WHERE x.id > 1")
@@ -55,7 +57,7 @@ def test_one_table_may_be_read_at_several_versions() -> None:
     assert found.versions == {"__hiveacid_2": "version 3", "__hiveacid_3": "version 4"}
 
 
-def test_the_source_of_a_merge_may_be_of_the_past() -> None:
+def test_the_source_of_a_merge_may_be_an_older_version() -> None:
     found = source_of(
         "MERGE INTO a USING b FOR VERSION AS OF 3 s ON a.id = s.id WHEN MATCHED THEN DELETE"
     )
@@ -102,11 +104,11 @@ def test_inserts_of_one_from_clause_share_a_version() -> None:
         ("INSERT INTO a SELECT * FROM b FOR VERSION AS OF x", "VERSION in TABLE is not supported"),
     ],
 )
-def test_elsewhere_or_otherwise_it_is_refused(text: str, problem: str) -> None:
+def test_a_misplaced_or_invalid_as_of_clause_is_refused(text: str, problem: str) -> None:
     with pytest.raises(SqlTextError, match=problem):
         read_script(text, "db")
 
 
-def test_words_that_are_no_clause_stay_what_they_are() -> None:
+def test_version_and_of_are_still_names_outside_an_as_of_clause() -> None:
     found = source_of("INSERT INTO a SELECT version, x AS of FROM b WHERE version = 5")
     assert found.query == "SELECT version, x AS of FROM `__hiveacid_1` AS `b` WHERE version = 5"

@@ -83,7 +83,7 @@ def read(text: str, names: NameScope = ONE) -> str:
         "a = 1 /* b */ AND c = '/* d */'",
     ],
 )
-def test_what_the_user_wrote_goes_on_letter_by_letter(text: str) -> None:
+def test_expressions_with_the_same_meaning_in_spark_are_kept_unchanged(text: str) -> None:
     assert read(text) == text.replace(" /* b */", "")
 
 
@@ -184,14 +184,14 @@ def test_what_the_user_wrote_goes_on_letter_by_letter(text: str) -> None:
         ("concat(1.50, '') = b", "concat(1.5, '') = b"),
     ],
 )
-def test_what_spark_answers_otherwise_becomes_what_answers_as_hive_does(
+def test_expressions_with_a_different_result_in_spark_are_rewritten_to_hives_result(
     text: str, written: str | None
 ) -> None:
     expected = written or re.sub(r"\b([a-z_]+)\(", r"__hiveacid_\1(", text)
     assert read(text) == expected
 
 
-def test_sqlglot_says_nothing_of_a_path_that_it_cannot_read(
+def test_sqlglots_warning_about_an_unreadable_json_path_is_suppressed(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert read("get_json_object(a, '$.') = 'x'") == "__hiveacid_get_json_object(a, '$.') = 'x'"
@@ -215,7 +215,7 @@ def test_sqlglot_says_nothing_of_a_path_that_it_cannot_read(
         ("CASE WHEN c.a = 1 THEN c.b END = 2", "CASE WHEN t.a = 1 THEN t.b END = 2"),
     ],
 )
-def test_names_of_the_target_become_ours(text: str, written: str) -> None:
+def test_names_of_the_target_are_replaced_by_the_internal_alias(text: str, written: str) -> None:
     assert read(text) == written
 
 
@@ -230,11 +230,11 @@ def test_names_of_the_target_become_ours(text: str, written: str) -> None:
         "if(a, '2020-01-01 10:00:00.1234567', b) = c",
     ],
 )
-def test_a_time_of_six_digits_and_a_text_are_taken(text: str) -> None:
+def test_timestamps_of_six_significant_digits_and_other_strings_are_accepted(text: str) -> None:
     assert read(text) == text
 
 
-def test_swapped_names_are_swapped_at_once() -> None:
+def test_swapped_aliases_of_target_and_source_are_replaced_simultaneously() -> None:
     assert read("t.a = s.t AND s.s = 't.a'", TWO) == "s.a = t.t AND t.s = 't.a'"
 
 
@@ -312,7 +312,7 @@ def test_swapped_names_are_swapped_at_once() -> None:
         ("input__file__name = 'x'", 1, "exists only in Hive"),
     ],
 )
-def test_what_is_not_understood_is_refused_where_it_stands(
+def test_an_unsupported_expression_is_refused_with_its_line_and_column(
     text: str, column: int, problem: str
 ) -> None:
     with pytest.raises(SqlTextError) as raised:
@@ -341,7 +341,9 @@ def test_what_is_not_understood_is_refused_where_it_stands(
         ("a IS DISTINCT FROM b = c", 22),
     ],
 )
-def test_operators_that_bind_differently_need_parentheses(text: str, column: int) -> None:
+def test_operators_with_a_different_precedence_in_spark_need_parentheses(
+    text: str, column: int
+) -> None:
     with pytest.raises(SqlTextError, match="parentheses") as raised:
         read(text)
     assert raised.value.column == column
@@ -447,7 +449,7 @@ def test_operators_that_bind_differently_need_parentheses(text: str, column: int
         ("a = '\\U0001F642'", 5),
     ],
 )
-def test_functions_and_constants_with_another_meaning_in_spark_are_refused(
+def test_functions_and_constants_with_a_different_meaning_in_spark_are_refused(
     text: str, column: int
 ) -> None:
     with pytest.raises(SqlTextError) as raised:
@@ -456,7 +458,7 @@ def test_functions_and_constants_with_another_meaning_in_spark_are_refused(
     assert raised.value.remedy
 
 
-def test_a_column_in_backticks_that_may_be_of_either_table_needs_its_alias() -> None:
+def test_an_ambiguous_column_in_backticks_needs_its_tables_alias() -> None:
     names = NameScope(qualifiers={"a": "t", "b": "s"}, sides=frozenset("ts"))
     with pytest.raises(SqlTextError, match="may be a column of either table"):
         read("`user` = b.y", names)
@@ -480,7 +482,7 @@ def test_a_column_in_backticks_that_may_be_of_either_table_needs_its_alias() -> 
         ("SELECT 1, `user`", None),
     ],
 )
-def test_a_column_in_backticks_is_one_of_its_table(query: str, written: str | None) -> None:
+def test_a_column_in_backticks_gets_the_alias_of_its_table(query: str, written: str | None) -> None:
     (piece,) = statements_of(query)
     tree = parsed_query(piece)
     if written is None:
@@ -490,7 +492,7 @@ def test_a_column_in_backticks_is_one_of_its_table(query: str, written: str | No
         assert piece.written(column_changes(piece, tree)) == written
 
 
-def test_a_query_and_the_parts_of_several_name_the_tables_of_such_columns() -> None:
+def test_columns_in_backticks_get_an_alias_in_single_and_multiple_inserts() -> None:
     (piece,) = statements_of("SELECT `user` FROM db.s")
     assert source_of(piece, Views(None)).query == "SELECT `s`.`user` FROM `__hiveacid_1` AS `s`"
     text = (
@@ -504,7 +506,7 @@ def test_a_query_and_the_parts_of_several_name_the_tables_of_such_columns() -> N
     assert several.inserts[0].source.query == "SELECT `q`.`user` FROM `__hiveacid_shared_1` q"
 
 
-def test_a_bound_length_or_base_is_judged_as_a_written_one() -> None:
+def test_a_parameter_for_a_length_or_base_is_checked_like_a_literal() -> None:
     def reads(text: str, value: object) -> str:
         (piece,) = statements_of(text, read_parameters({"n": value}))
         return expression(piece, NameScope(qualifiers={}, sides=frozenset("t")))
@@ -541,14 +543,14 @@ def test_a_bound_length_or_base_is_judged_as_a_written_one() -> None:
         ("a - :x DAY = b", "1"),
     ],
 )
-def test_a_marker_is_judged_wherever_its_literal_is(text: str, value: object) -> None:
+def test_a_marker_is_refused_wherever_its_literal_would_be(text: str, value: object) -> None:
     (piece,) = statements_of(text, read_parameters({"x": value}))
     with pytest.raises(SqlTextError, match=r"in Hive|Hive 4\.0\.1") as refused:
         expression(piece, ONE)
     assert refused.value.remedy
 
 
-def test_a_marker_that_is_a_length_or_comes_later_passes() -> None:
+def test_a_marker_with_a_valid_length_or_a_template_is_accepted() -> None:
     for value, text in ((5, "substr(a, 1, :x - 3) = b"), ("{{ x }}", "substr(a, 1, (:x)) = b")):
         given = read_parameters({"x": value}) if value == 5 else stand_ins({"x": value})
         assert expression(statements_of(text, given)[0], ONE) == text
@@ -557,27 +559,27 @@ def test_a_marker_that_is_a_length_or_comes_later_passes() -> None:
 @pytest.mark.parametrize(
     "text", ["a || '1'", "concat(a, b)", "a", "(a + 1)", "CASE b WHEN 1 THEN a END"]
 )
-def test_a_cast_of_what_may_be_a_text_with_blanks_minds_them(text: str) -> None:
+def test_a_cast_of_a_string_to_a_number_is_rewritten_to_raise_if_it_has_blanks(text: str) -> None:
     assert "raise_error('Hive tasks do not read a string with blanks" in read(
         f"cast({text} AS int) = b"
     )
 
 
 @pytest.mark.parametrize("name", ["tinyint", "smallint", "int", "bigint", "`Int`"])
-def test_a_cast_that_is_a_call_minds_blanks_as_a_cast_does(name: str) -> None:
+def test_a_type_function_such_as_int_is_rewritten_like_a_cast(name: str) -> None:
     type_ = name.strip("`").lower()
     as_cast = read(f"cast(c.a AS {type_}) = b")
     assert read(f"{name}(c.a) = b") == as_cast.replace("array(t.a )", "array(t.a)")
 
 
-def test_a_struct_that_may_be_of_either_table_needs_its_alias() -> None:
+def test_an_ambiguous_struct_needs_its_tables_alias() -> None:
     names = NameScope(qualifiers={"a": "t", "b": "s"}, sides=frozenset("ts"))
     with pytest.raises(SqlTextError, match="may be a column of either table"):
         read("t.x = b.y", names)
     assert read("a.t.x = b.s.y", names) == "t.t.x = s.s.y"
 
 
-def test_a_name_that_is_table_and_database_is_refused() -> None:
+def test_a_name_that_is_both_a_table_and_a_database_is_refused() -> None:
     names = NameScope(qualifiers={"c": "t", "c.c": "t"}, sides=frozenset("t"))
     with pytest.raises(SqlTextError, match="is both a table and a database"):
         read("c.c.x = 1", names)

@@ -105,7 +105,7 @@ TABLES: list[tuple[str, CreateTable]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TABLES)
-def test_a_table_is_defined_as_hive_writes_it(text: str, expected: CreateTable) -> None:
+def test_create_table_is_read_in_hives_syntax(text: str, expected: CreateTable) -> None:
     assert read(text) == expected
 
 
@@ -180,11 +180,13 @@ OTHERS: list[tuple[str, MetastoreStatement]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), OTHERS)
-def test_other_definitions_and_questions_are_read(text: str, expected: MetastoreStatement) -> None:
+def test_other_definition_show_and_abort_statements_are_read(
+    text: str, expected: MetastoreStatement
+) -> None:
     assert read(text) == expected
 
 
-def test_a_table_of_a_query_is_a_job() -> None:
+def test_create_table_as_select_is_read_as_a_job() -> None:
     text = (
         "CREATE TABLE IF NOT EXISTS db.t COMMENT 'x' PARTITIONED BY (P) CLUSTERED BY (a) INTO 2"
         " BUCKETS STORED AS ORC TBLPROPERTIES ('a'='b') AS SELECT a, p FROM s WHERE a > 1"
@@ -204,16 +206,16 @@ def test_a_table_of_a_query_is_a_job() -> None:
     )
 
 
-def test_a_database_is_added_to_names_without_one() -> None:
+def test_the_default_database_is_added_to_names_without_one() -> None:
     assert read("ALTER TABLE t RENAME TO u", "db") == RenameTable(target="db.t", new_name="db.u")
     assert read("SHOW LOCKS t", "db") == ShowLocks(target="db.t")
 
 
-def test_a_compaction_is_still_a_job() -> None:
+def test_alter_table_compact_is_read_as_a_job() -> None:
     assert isinstance(read("ALTER TABLE db.t PARTITION (compact = 1) COMPACT 'minor'"), CompactSpec)
 
 
-def test_statements_of_all_kinds_stand_side_by_side() -> None:
+def test_a_script_may_mix_definitions_row_changes_and_show_statements() -> None:
     found = read_script(
         "SHOW LOCKS; CREATE TABLE db.t (a int);\n  DELETE FROM db.t; SHOW LOCKS db.t;"
     )
@@ -342,7 +344,7 @@ REFUSED: list[tuple[str, int, str]] = [
 
 
 @pytest.mark.parametrize(("text", "place", "message"), REFUSED)
-def test_what_a_definition_cannot_carry_is_refused_with_its_place(
+def test_an_unsupported_definition_is_refused_with_its_line_and_column(
     text: str, place: int, message: str
 ) -> None:
     with pytest.raises(SqlTextError) as caught:
@@ -354,7 +356,7 @@ def test_what_a_definition_cannot_carry_is_refused_with_its_place(
 
 @pytest.mark.promise("D2")
 @pytest.mark.parametrize("format_", ["PARQUET", "TEXTFILE", "AVRO"])
-def test_a_full_acid_table_is_orc(format_: str) -> None:
+def test_a_full_acid_table_must_be_orc(format_: str) -> None:
     text = f"CREATE TABLE db.t (a int) STORED AS {format_} TBLPROPERTIES ('transactional'='true')"
     with pytest.raises(
         SqlTextError, match=r"a full-ACID table must be ORC|format is not supported"

@@ -1,4 +1,4 @@
-"""FROM ... INSERT ... INSERT ...: each INSERT as it would be alone, and what they share."""
+"""FROM ... INSERT ... INSERT ...: each INSERT is read like a single one; queries are shared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def inserted(target: str, query: str, tables: dict[str, str], **more: Any) -> In
     return InsertSpec(target=target, source=source, match=ColumnMatch.POSITION, **more)
 
 
-def test_each_insert_is_the_one_that_it_would_be_alone() -> None:
+def test_each_insert_of_a_from_clause_is_read_like_a_single_insert() -> None:
     found = multi(
         "from s x JOIN other.r ON x.a = r.a"
         " INSERT INTO t PARTITION (d = 1, e) SELECT x.a, CASE WHEN r.b = 1 THEN 'from' END"
@@ -70,7 +70,7 @@ def test_each_insert_is_the_one_that_it_would_be_alone() -> None:
     assert (found.shared, found.tables) == ({}, three)
 
 
-def test_one_insert_behind_from_is_that_insert() -> None:
+def test_a_from_clause_with_one_insert_is_read_as_a_single_insert() -> None:
     (statement,) = read_script("WITH q AS (SELECT 1 a) FROM q INSERT INTO db.t SELECT a")
     query = "WITH q AS (SELECT 1 a) SELECT a FROM q"
     assert statement.job == inserted("db.t", query, {})
@@ -80,7 +80,7 @@ def test_one_insert_behind_from_is_that_insert() -> None:
     )
 
 
-def test_queries_of_with_and_from_are_run_once_for_all() -> None:
+def test_queries_in_with_and_from_are_shared_by_all_inserts() -> None:
     found = multi(
         "WITH a(x, `y z`) AS (SELECT id, v FROM db.a), b AS (SELECT rand() r, x FROM a)"
         " FROM (SELECT q.* FROM b q WHERE q.r > rand()) y JOIN b ON y.x = b.x"
@@ -109,7 +109,7 @@ def test_queries_of_with_and_from_are_run_once_for_all() -> None:
     assert found.tables == {"__hiveacid_1": "db.a", "__hiveacid_2": "db.w"}
 
 
-def test_a_name_is_that_of_the_nearest_with() -> None:
+def test_a_name_refers_to_the_nearest_with_query() -> None:
     found = multi(
         "WITH c AS (SELECT 1 a) FROM (WITH c AS (SELECT 2 a) SELECT a FROM c) y"
         " CROSS JOIN (SELECT a AS b FROM c) z JOIN db.c ON c.a = y.a"
@@ -173,7 +173,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("text", "column", "message"), ERRORS)
-def test_what_is_not_supported_is_refused_where_it_stands(
+def test_an_unsupported_multi_insert_is_refused_with_its_line_and_column(
     text: str, column: int, message: str
 ) -> None:
     with pytest.raises(SqlTextError) as raised:

@@ -32,7 +32,7 @@ def refusal(text: str) -> SqlTextError:
         ("'🙂' = a", ["'🙂' = a"]),
     ],
 )
-def test_a_script_is_cut_at_semicolons_and_written_without_comments(
+def test_a_script_is_split_at_semicolons_and_its_comments_are_removed(
     text: str, statements: list[str]
 ) -> None:
     assert [piece.text for piece in statements_of(text)] == statements
@@ -67,7 +67,7 @@ def test_a_script_is_cut_at_semicolons_and_written_without_comments(
         ("a = '\ud83d'", (1, 1, 6), "character is not allowed"),
     ],
 )
-def test_what_readers_would_read_differently_is_refused_where_it_stands(
+def test_invalid_or_ambiguous_sql_text_is_refused_with_its_statement_line_and_column(
     text: str, place: tuple[int, int, int], problem: str
 ) -> None:
     error = refusal(text)
@@ -79,7 +79,7 @@ def test_what_readers_would_read_differently_is_refused_where_it_stands(
     )
 
 
-def test_a_text_of_many_rows_is_refused_before_it_is_read() -> None:
+def test_sql_text_of_more_than_a_million_characters_is_refused() -> None:
     assert "more than 1000000" in str(refusal("a" * 1_000_001))
 
 
@@ -95,6 +95,8 @@ def test_a_text_of_many_rows_is_refused_before_it_is_read() -> None:
         ("a", ",", ["a"]),
     ],
 )
-def test_a_statement_is_split_outside_parentheses(text: str, word: str, parts: list[str]) -> None:
+def test_a_statement_is_split_only_outside_parentheses_strings_and_case_expressions(
+    text: str, word: str, parts: list[str]
+) -> None:
     (piece,) = statements_of(text)
     assert [part.text for part in piece.split(word)] == parts
