@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tests.proofs.clusters.cells import Cell, keep, read
+from tests.proofs.clusters.cells import Cell, keep, page_of, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,3 +34,9 @@ def test_areas_side_by_side_lose_no_cell(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda one: keep([one], *files), found))
     assert set(read(files[0])) == set(found)
+
+
+def test_the_page_shows_the_parameters_of_a_test_in_parentheses() -> None:
+    page = page_of([cell("S3", "a file is written[[]]"), cell("S3", "b[x-y], PySpark 3.5")])
+    assert "| a file is written ([]) | 1 |" in page
+    assert "| b (x-y), PySpark 3.5 | 1 |" in page
