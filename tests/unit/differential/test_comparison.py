@@ -181,7 +181,7 @@ def test_every_kind_of_statement_is_generated() -> None:
     }
 
 
-def test_each_row_of_the_source_table_starts_with_its_number() -> None:
+def test_the_query_for_the_source_table_selects_each_of_its_rows() -> None:
     first = rows.select_rows().split(" UNION ALL ")[0]
     assert first.startswith("SELECT 1, cast(1 AS int)")
     assert len(rows.select_rows().split(" UNION ALL ")) == rows.COUNT
