@@ -34,7 +34,7 @@ def script_of(guide: str) -> str:
 
 @pytest.mark.server
 @pytest.mark.long
-def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> None:
+def test_every_command_of_the_guide_for_hdfs_with_kerberos_runs(tmp_path: Path) -> None:
     work, events = tmp_path / "work", tmp_path / "events"
     work.mkdir()
     events.mkdir()
@@ -80,7 +80,7 @@ def test_the_guide_for_hdfs_behind_kerberos_runs_as_written(tmp_path: Path) -> N
 
 @pytest.mark.server
 @pytest.mark.clusters
-def test_the_guide_for_yarn_behind_kerberos_runs_as_written(
+def test_every_command_of_the_guide_for_yarn_with_kerberos_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = tmp_path / "work"
@@ -138,7 +138,7 @@ def test_the_guide_for_yarn_behind_kerberos_runs_as_written(
 
 @pytest.mark.server
 @pytest.mark.long
-def test_the_guide_for_ldap_runs_as_written(tmp_path: Path) -> None:
+def test_every_command_of_the_guide_for_ldap_runs(tmp_path: Path) -> None:
     work, events = tmp_path / "work", tmp_path / "events"
     for folder in (work, events):
         folder.mkdir()
@@ -188,7 +188,7 @@ def test_the_guide_for_ldap_runs_as_written(tmp_path: Path) -> None:
 
 @pytest.mark.server
 @pytest.mark.clusters
-def test_the_guide_for_s3_runs_as_written(tmp_path: Path) -> None:
+def test_every_command_of_the_guide_for_s3_runs(tmp_path: Path) -> None:
     lab = tmp_path / "lab"
     work, events, worker = lab / "work", lab / "events", lab / "worker"
     for folder in (work, events, worker / "conf"):

@@ -100,7 +100,7 @@ def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_rows_are_inserted_by_pods(
+def test_an_insert_runs_in_pods_and_the_api_token_is_only_in_its_file(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo, tmp_path: Path, mode: str
 ) -> None:
     """With a token that is exchanged meanwhile, and is found nowhere but in its file."""
@@ -143,7 +143,7 @@ def test_rows_are_inserted_by_pods(
     assert not any(secret.decode() in str(cluster.server.objects.events) for secret in secrets)
 
 
-def test_a_retry_finds_the_pod_of_a_lost_worker_and_its_kill_ends_it(
+def test_killing_a_retry_after_a_lost_worker_deletes_the_pods_of_the_first_try(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """One pod: found again, and deleted with its executors when the retry is killed."""
@@ -166,7 +166,7 @@ def test_a_retry_finds_the_pod_of_a_lost_worker_and_its_kill_ends_it(
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_killed_task_leaves_no_pod(
+def test_a_killed_task_leaves_no_pods(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo, mode: str
 ) -> None:
     task = insert(cluster, table.ref, mode, 1, source={"query": napping(600)})
@@ -184,7 +184,7 @@ def test_a_killed_task_leaves_no_pod(
         ({"spark.kubernetes.node.selector.disk": "ssd"}, "Unschedulable"),
     ],
 )
-def test_what_is_never_started_is_told_bounded_and_deleted(
+def test_pods_that_do_not_start_raise_an_error_with_the_reason_and_are_deleted(
     cluster: KubernetesCluster,
     warehouse: Warehouse,
     table: TableInfo,
@@ -209,7 +209,7 @@ def test_what_is_never_started_is_told_bounded_and_deleted(
     assert _rows(warehouse, table) == []
 
 
-def test_a_driver_that_is_killed_by_its_node_says_so_and_the_retry_writes_once(
+def test_a_driver_killed_by_its_node_is_reported_and_the_retry_applies_the_change_once(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """Out of memory in the middle of its transaction, with files already in place."""
@@ -229,7 +229,7 @@ def test_a_driver_that_is_killed_by_its_node_says_so_and_the_retry_writes_once(
     assert _rows(warehouse, table) == [1]
 
 
-def test_killed_executors_are_replaced(
+def test_spark_replaces_a_killed_executor_and_each_row_is_written_once(
     cluster: KubernetesCluster, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """The one that runs the task goes in the middle of it; its rows are written once."""
@@ -275,7 +275,7 @@ def _lives(cluster: KubernetesCluster, warehouse: Warehouse, mode: str, **conf: 
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_table_on_hdfs_lives_by_pods(
+def test_an_insert_and_a_delete_run_in_pods_for_a_table_on_hdfs(
     cluster: KubernetesCluster,
     warehouse: Warehouse,
     connections: Connections,
@@ -296,7 +296,7 @@ def test_a_table_on_hdfs_lives_by_pods(
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_table_on_s3_lives_by_pods(
+def test_an_insert_and_a_delete_run_in_pods_for_a_table_on_s3(
     cluster: KubernetesCluster,
     warehouse: Warehouse,
     connections: Connections,

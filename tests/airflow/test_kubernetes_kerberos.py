@@ -53,7 +53,7 @@ def cluster(lab: KerberosLab) -> Iterator[KubernetesCluster]:
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_table_lives_by_pods_where_all_is_behind_kerberos(
+def test_an_insert_and_a_delete_run_in_pods_with_kerberos_on_every_server(
     lab: KerberosLab,
     cluster: KubernetesCluster,
     connections: Connections,
@@ -91,7 +91,7 @@ def test_a_table_lives_by_pods_where_all_is_behind_kerberos(
         assert [(row["id"], row["name"]) for row in rows_of(client, table)] == [(1, "x"), (3, "x")]
 
 
-def test_no_secret_of_these_runs_is_found_where_it_must_not_be(
+def test_a_search_for_secrets_finds_none_outside_the_volumes_of_the_pods(
     lab: KerberosLab, cluster: KubernetesCluster
 ) -> None:
     """The last. A pod's volumes have what it was sent; its log, and all else, has none of it."""

@@ -1,4 +1,4 @@
-"""What the API server of Kubernetes is asked, with whose login, and which answers are believed."""
+"""Requests to the API server of Kubernetes: their logins, and the accepted responses."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_an_error_names_a_failed_login_plugin_but_not_its_output(tmp_path: Path)
 def test_an_invalid_token_is_neither_sent_nor_shown(
     api: KubernetesServer, tmp_path: Path, text: str, way: str
 ) -> None:
-    """What sends it would say it in its error."""
+    """The HTTP client would show an invalid token in its error."""
     (tmp_path / "token").write_text(text, encoding="utf-8")
     login = (
         KubernetesLogin(token_file=tmp_path / "token")
@@ -163,7 +163,7 @@ def test_a_token_is_sent_without_its_trailing_newline(api: KubernetesServer) -> 
 def test_the_login_plugin_runs_again_after_its_token_was_refused(
     api: KubernetesServer, tmp_path: Path
 ) -> None:
-    """It need not say until when that lasts."""
+    """The plugin's response may omit the token's expiry."""
     given = tmp_path / "given"
     said = {"status": {"token": "first"}}
     given.write_text(json.dumps(said))
@@ -184,7 +184,7 @@ def test_the_login_plugin_runs_again_after_its_token_was_refused(
 def test_a_relative_plugin_path_is_resolved_against_the_folder_of_the_kubeconfig(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As kubectl and Spark's own client have it; one without a slash is on PATH."""
+    """kubectl and Spark's client do the same; a command without a slash is searched in PATH."""
     (tmp_path / "bin").mkdir()
     plugin = tmp_path / "bin" / "plugin"
     plugin.write_text('#!/bin/sh\necho \'{"status": {"token": "one"}}\'\n')

@@ -1,4 +1,4 @@
-"""What a note of an earlier try says to a later one, and to another run of the task."""
+"""The note of a statement, as a retry and a cleared run of the task read it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def note(store: StateStore, job: Any = DROP, **order: Any) -> StatementNote:  # 
 
 
 def test_the_note_of_a_started_statement_is_read_only_by_its_retry() -> None:
-    """A run that was cleared finds another table, and another statement another thing to do."""
+    """A cleared run, a changed statement, and a statement of a different number ignore it."""
     store = StateStore()
     note(store).begin(BEFORE)
     assert note(store).before() == BEFORE

@@ -1,4 +1,4 @@
-"""What one `spark-submit` is given, as a value: of a job, a target and the user's arguments."""
+"""The arguments of one `spark-submit`, computed from a job, a target and the user's arguments."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_driver_pod_has_the_name_of_its_attempt_and_uploads_beside_the_result(
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_in_cluster_mode_the_hook_tracks_pods_but_not_yarn_applications(wanted: bool) -> None:
-    """Whatever the user says; elsewhere the hook refuses what the user says itself."""
+    """On Kubernetes, and for YARN drivers that we track, we override the user's setting."""
     given = {"track_driver_via_k8s_api": wanted, "yarn_track_via_rm_api": wanted}
     assert _arguments(_in_cluster(KUBERNETES), **given).track_driver_via_k8s_api
     assert not _arguments(KUBERNETES, **given).track_driver_via_k8s_api

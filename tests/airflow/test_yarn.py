@@ -111,7 +111,7 @@ def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 @pytest.mark.long_cases("client")
-def test_rows_are_inserted_by_a_driver_on_yarn(
+def test_an_insert_runs_on_yarn_for_a_table_on_hdfs(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo, mode: str
 ) -> None:
     store = StateStore()
@@ -127,7 +127,7 @@ def test_rows_are_inserted_by_a_driver_on_yarn(
 
 
 @pytest.mark.clusters
-def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
+def test_killing_a_retry_after_a_lost_worker_ends_the_driver_of_the_first_try(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """One application: found again, and ended when the retry is killed."""
@@ -152,7 +152,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_kill_ends_it(
 
 
 @pytest.mark.clusters
-def test_what_stands_in_a_queue_is_told_bounded_and_ended(
+def test_an_application_that_waits_in_a_queue_is_reported_and_killed_after_the_limit(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """A queue without room: once the wait is over, and once the task is killed before."""
@@ -178,7 +178,7 @@ def test_what_stands_in_a_queue_is_told_bounded_and_ended(
 
 
 @pytest.mark.clusters
-def test_what_yarn_has_forgotten_the_metastore_still_knows(
+def test_the_retry_finds_its_commit_even_if_yarn_has_forgotten_the_application(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """The driver commits, its worker is lost, YARN is started anew: the retry writes nothing."""
@@ -195,7 +195,7 @@ def test_what_yarn_has_forgotten_the_metastore_still_knows(
 
 
 @pytest.mark.clusters
-def test_a_driver_that_dies_is_not_started_again_by_yarn(
+def test_yarn_does_not_restart_a_driver_that_died(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """Killed in the middle of its transaction; YARN would start a second one by itself."""
@@ -218,7 +218,7 @@ def test_a_driver_that_dies_is_not_started_again_by_yarn(
 
 @pytest.mark.clusters
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_an_executor_that_is_killed_in_mid_job_leaves_each_row_once(
+def test_after_the_kill_of_an_executor_each_row_is_written_once(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo, mode: str
 ) -> None:
     """YARN gives another container, and Spark does the task there again."""
@@ -247,7 +247,7 @@ def test_an_executor_that_is_killed_in_mid_job_leaves_each_row_once(
 
 
 @pytest.mark.clusters
-def test_a_driver_that_is_killed_in_mid_job_is_done_again_by_the_retry(
+def test_the_retry_after_a_killed_driver_applies_the_change_once(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """Its whole container goes, its Python as well as its JVM."""
@@ -275,7 +275,7 @@ def test_a_driver_that_is_killed_in_mid_job_is_done_again_by_the_retry(
 
 
 @pytest.mark.clusters
-def test_a_kill_at_the_first_statement_ends_the_earlier_tries_driver_of_the_second(
+def test_killing_a_retry_ends_an_earlier_driver_that_runs_a_later_statement(
     yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
 ) -> None:
     """Which would commit otherwise, after the task was killed."""
@@ -318,7 +318,7 @@ def test_a_kill_at_the_first_statement_ends_the_earlier_tries_driver_of_the_seco
 
 
 @pytest.mark.clusters
-def test_nodes_get_their_libraries_by_the_archive_of_one_command(
+def test_nodes_get_python_libraries_from_the_archive_of_the_spark_environment_command(
     hdfs: MiniHdfs, warehouse: Warehouse, table: TableInfo, tmp_path: Path
 ) -> None:
     home, archive = environment_in(tmp_path / "environment"), tmp_path / "environment.tar.gz"
@@ -362,7 +362,7 @@ def _lives(warehouse: Warehouse, mode: str, **conf: str) -> None:
 
 @pytest.mark.clusters
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_table_on_a_disk_that_all_nodes_share_lives_on_yarn(
+def test_an_insert_and_a_delete_run_on_yarn_for_a_table_on_a_shared_disk(
     warehouse: Warehouse, connections: Connections, tmp_path: Path, mode: str
 ) -> None:
     """As the one node's own does; on several nodes it has to be one that is mounted on each."""
@@ -375,7 +375,7 @@ def test_a_table_on_a_disk_that_all_nodes_share_lives_on_yarn(
 
 @pytest.mark.clusters
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_table_on_s3_lives_on_yarn(
+def test_an_insert_and_a_delete_run_on_yarn_for_a_table_on_s3(
     warehouse: Warehouse,
     connections: Connections,
     tmp_path: Path,

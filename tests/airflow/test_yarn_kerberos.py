@@ -119,7 +119,7 @@ def _context(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
-def test_a_table_lives_on_a_yarn_where_all_is_behind_kerberos(
+def test_insert_merge_compaction_and_cleaning_run_on_yarn_with_kerberos(
     yarn: MiniYarn,
     client: MetastoreClient,
     table: TableInfo,
@@ -159,7 +159,7 @@ def test_a_table_lives_on_a_yarn_where_all_is_behind_kerberos(
     assert users == {USER}
 
 
-def test_a_kill_ends_the_application_and_its_transaction(
+def test_a_kill_ends_the_application_and_aborts_its_transaction(
     yarn: MiniYarn, client: MetastoreClient, table: TableInfo, keytab: dict[str, str]
 ) -> None:
     """The resource manager takes the order from who shows a ticket."""
@@ -171,7 +171,7 @@ def test_a_kill_ends_the_application_and_its_transaction(
     assert _rows(client, table) == []
 
 
-def test_with_tickets_alone_a_drivers_container_goes_by_the_token_that_spark_brings(
+def test_without_a_keytab_the_driver_uses_the_metastore_token_that_spark_fetched(
     lab: KerberosLab,
     yarn: MiniYarn,
     connected: dict[str, Any],
@@ -207,7 +207,7 @@ def test_with_tickets_alone_a_drivers_container_goes_by_the_token_that_spark_bri
     assert _rows(client, table) == [(5, "x")]
 
 
-def test_who_has_no_ticket_hears_why_yarn_is_not_asked(
+def test_without_a_ticket_the_error_explains_why_yarn_cannot_be_queried(
     lab: KerberosLab, yarn: MiniYarn, machine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del machine
@@ -220,7 +220,7 @@ def test_who_has_no_ticket_hears_why_yarn_is_not_asked(
     assert "KRB5CCNAME" in str(caught.value)
 
 
-def test_no_secret_of_all_these_runs_is_found_where_it_must_not_be(
+def test_a_search_for_secrets_finds_none_outside_the_files_of_yarn_and_hdfs(
     lab: KerberosLab, yarn: MiniYarn
 ) -> None:
     """The last: what containers were given is known by then."""
@@ -231,7 +231,7 @@ def test_no_secret_of_all_these_runs_is_found_where_it_must_not_be(
     assert outside(lab.leaks()) == ["yarn/logs/some.log"]
 
 
-def test_a_transaction_outlives_the_tokens_that_its_containers_were_started_with(
+def test_a_transaction_can_last_longer_than_the_first_tokens_of_its_containers(
     tmp_path: Path, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first statement lasts longer; the second's rows are written by executors' Python."""

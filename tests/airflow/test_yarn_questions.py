@@ -1,4 +1,4 @@
-"""What YARN's resource manager is asked, in whose name, and which answers are believed."""
+"""Requests to YARN's resource manager: their user names and routes, and the accepted responses."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def standby(yarn: Pretended) -> Iterator[Pretended]:
 
 
 def _names(server: Pretended) -> list[str]:
-    """In whose name each question came; nothing for nobody."""
+    """Return the user name of each request; an empty string for a request without one."""
     queries = [urlsplit(one.split()[1]).query for one in server.requests]
     return [parse_qs(query).get("user.name", [""])[0] for query in queries]
 
 
-# ---- which answers are believed ------------------------------------------------------------------
+# ---- accepted responses --------------------------------------------------------------------------
 
 
 def test_the_second_resource_manager_is_used_if_the_first_is_unreachable(yarn: Pretended) -> None:
@@ -86,7 +86,7 @@ def test_the_report_of_an_unknown_application_is_none(yarn: Pretended) -> None:
 def test_only_our_own_application_is_found_in_a_list_of_the_whole_cluster(
     yarn: Pretended, standby: Pretended
 ) -> None:
-    """A standby sends us on without the tag that was asked for: the answer is the whole cluster."""
+    """A standby redirects without the requested tag, so the response lists the whole cluster."""
     yarn.app = dict(RUNNING)
     yarn.tagged = {"application_1_0002": f"{_TAG}b", _APP: _TAG, "application_1_0003": "nightly"}
     manager = ResourceManager(addresses=(standby.web,))
@@ -116,7 +116,7 @@ def test_a_single_application_is_accepted_without_a_list(yarn: Pretended) -> Non
 
 
 def _says(monkeypatch: pytest.MonkeyPatch, body: str) -> ResourceManager:
-    """A resource manager whose answer to everything this is."""
+    """Return a resource manager that answers each request with this body."""
     answer = requests.Response()
     answer.status_code, answer._content = 200, body.encode()
     answer.headers["Content-Type"] = "application/json"
@@ -159,7 +159,7 @@ def test_a_report_in_an_unknown_format_raises_a_cluster_unavailable_error(
 def test_a_list_in_an_unknown_format_raises_a_cluster_unavailable_error(
     monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
-    """After which something would be submitted beside what runs."""
+    """With an empty list instead, the retry would submit a second application."""
     with pytest.raises(ClusterUnavailableError, match="unknown form"):
         _says(monkeypatch, body).find(_TAG)
 
@@ -168,13 +168,13 @@ def test_a_null_list_of_applications_is_an_empty_list(monkeypatch: pytest.Monkey
     assert _says(monkeypatch, '{"apps": null}').find(_TAG) == ()
 
 
-# ---- in whose name -------------------------------------------------------------------------------
+# ---- user names ----------------------------------------------------------------------------------
 
 
 def test_every_request_contains_a_user_name(
     yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is shown no application, where each user is shown but the own."""
+    """If users see only their own applications, a request without a user name sees none."""
     monkeypatch.setenv("HADOOP_USER_NAME", "etl")
     for user, expected in ((None, "etl"), ("nightly", "nightly")):
         yarn.requests.clear()
@@ -218,7 +218,7 @@ def test_a_password_in_an_address_is_sent_but_not_shown_in_errors(yarn: Pretende
     assert yarn.logins == [f"Basic {base64.b64encode(b'etl:hunter2').decode()}"]
 
 
-# ---- over which way ------------------------------------------------------------------------------
+# ---- routes --------------------------------------------------------------------------------------
 
 
 def test_requests_use_the_environments_proxy_except_for_hosts_in_no_proxy(

@@ -1,4 +1,4 @@
-"""What a retry finds on YARN of the tries before it: forgotten, running, at another statement."""
+"""A retry and the YARN applications of earlier tries: forgotten, running, of a later statement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
-    """What a worker leaves that was lost while its driver ran; the fake's calls are forgotten."""
+    """Return the task state of a worker that died while its driver ran; clear the fake's calls."""
     store = StateStore()
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
@@ -102,7 +102,7 @@ def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
 def test_a_third_try_finds_the_second_submission_by_its_tag_if_its_id_was_not_noted(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
-    """The first one's ID is noted, and must not stand before the second's tag."""
+    """The first application's ID is noted, but the second application's tag takes precedence."""
     store = _left(spark, yarn)
     submit = Submitter.submit
 
@@ -134,7 +134,7 @@ def _script(spark: FakeSpark) -> HiveAcidSqlOperator:
 
 
 def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
-    """What a worker leaves that was lost while the driver of the second statement ran."""
+    """Return the task state of a worker that died while the second statement's driver ran."""
     store = StateStore()
     submit = Submitter.submit
 
@@ -270,7 +270,7 @@ def test_an_application_that_still_runs_after_its_kill_raises_an_error_after_a_w
 def test_an_application_that_has_ended_is_not_killed(
     yarn: Pretended, app: dict[str, str] | None
 ) -> None:
-    """Who may see it, and not end it, would be refused for good."""
+    """A user who may see but not kill the application would otherwise get a final error."""
     yarn.app = app
     run_on_yarn(yarn, Clock()).end_earlier(APP, "tag")
     assert yarn.asked

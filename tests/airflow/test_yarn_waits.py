@@ -1,4 +1,4 @@
-"""How long a task waits on YARN, and for what."""
+"""The waits of a task on YARN: for a container, a response, or a permission, each with a limit."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_unavailable_resource_manager_is_polled_until_the_time_limit(yarn: Pr
 def test_a_resource_manager_that_refuses_requests_is_polled_until_the_time_limit(
     yarn: Pretended,
 ) -> None:
-    """Whoever renews a login, or gives a right, may be late."""
+    """An administrator may need time to renew the login or to grant the right."""
     clock = Clock()
     yarn.page = (403, "")
     for ask in (
@@ -78,7 +78,7 @@ def test_a_resource_manager_that_refuses_requests_is_polled_until_the_time_limit
 
 
 def _answering(yarn: Pretended, pages: Callable[[float], tuple[int, str]]) -> Clock:
-    """A clock by which the resource manager's page changes."""
+    """Return a clock that sets the resource manager's response to `pages(time)`."""
 
     def turn(at: float) -> None:
         yarn.page = pages(at)
@@ -88,7 +88,7 @@ def _answering(yarn: Pretended, pages: Callable[[float], tuple[int, str]]) -> Cl
 
 
 def test_an_outage_does_not_count_towards_the_time_limit_of_refusals(yarn: Pretended) -> None:
-    """A refusal is final: silence between two of them says nothing of our rights."""
+    """A refusal raises a final error, and an outage does not show whether we have the right."""
     clock = _answering(yarn, lambda at: (503, "") if 25 < at < 400 else (403, ""))
     with pytest.raises(ClusterRefusedError, match=r"for 5[0-9] s"):
         run_on_yarn(yarn, clock, silence_s=600, refusal_s=50).follow(APP)

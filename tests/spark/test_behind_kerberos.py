@@ -45,7 +45,7 @@ def scan(lab: KerberosLab, table: str, **environment: str) -> subprocess.Complet
     )
 
 
-def test_a_table_works_where_every_server_requires_a_login(lab: KerberosLab) -> None:
+def test_spark_and_the_command_line_work_with_kerberos_on_every_server(lab: KerberosLab) -> None:
     ended = lab.run("small", *lab.by_keytab)
     assert ended.code == 0, ended.said[-3000:]
     assert ended.notes["directories"] == ["_hiveacid", "p=a", "p=a/base_0000002"]

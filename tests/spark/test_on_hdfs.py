@@ -100,7 +100,9 @@ def rights_of(location: str, path: str) -> int:
     return found
 
 
-def test_workers_know_what_only_spark_knows_but_no_secret(spark: SparkSession, umask: None) -> None:
+def test_python_workers_get_the_hdfs_settings_of_spark_but_no_secrets(
+    spark: SparkSession, umask: None
+) -> None:
     del umask
 
     def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,13 +116,13 @@ def test_workers_know_what_only_spark_knows_but_no_secret(spark: SparkSession, u
     }
 
 
-def test_a_table_lives_its_whole_life_on_hdfs(lab: Lab) -> None:
+def test_a_table_on_hdfs_can_be_changed_compacted_and_cleaned(lab: Lab) -> None:
     _lead_a_life(lab)
 
 
 @pytest.mark.clusters
 @pytest.mark.usefixtures("umask")
-def test_a_table_of_an_old_metastore_lives_on_hdfs(
+def test_a_table_on_hdfs_can_be_changed_compacted_and_cleaned_with_a_hive_3_metastore(
     spark: SparkSession, hive_metastore_3: LocalMetastore, tmp_path: Path
 ) -> None:
     with _on_hdfs(spark, hive_metastore_3, tmp_path) as lab:

@@ -116,7 +116,7 @@ def compacted(lab: Lab, choice: CompactionChoice, name: str = "t") -> tuple[bool
 
 
 @on_4
-def test_a_table_lives_its_whole_life_on_s3(lab: Lab, s3: MotoS3) -> None:
+def test_a_table_on_s3_can_be_changed_compacted_and_cleaned(lab: Lab, s3: MotoS3) -> None:
     names = ["id", "v", "p"]
     columns = {"id": "int", "v": "string"}
     lab.table("t", columns, partition={"p": "string"}, parameters={ONLY_HIVE_4_READS: "true"})
@@ -173,7 +173,7 @@ def test_a_table_on_s3_can_be_restored_to_a_version(
 
 
 @on_4
-def test_a_list_that_lags_loses_no_row(lab: Lab, s3: MotoS3, tmp_path: Path) -> None:
+def test_an_outdated_listing_loses_no_rows(lab: Lab, s3: MotoS3, tmp_path: Path) -> None:
     """Spark's committer moves a task's files by a list of them, and what this lacks is gone."""
     ids = list(range(2_000))
     for number in range(2):  # a task each
@@ -203,7 +203,7 @@ def test_a_list_that_lags_loses_no_row(lab: Lab, s3: MotoS3, tmp_path: Path) -> 
 
 
 @on_4
-def test_a_completion_whose_effect_comes_after_the_abort_is_never_seen_and_is_cleaned(
+def test_a_file_that_s3_completes_after_the_abort_is_invisible_and_cleaning_removes_it(
     lab: Lab, s3: MotoS3
 ) -> None:
     """S3 may work on at a completion whose answer nobody waits for any more."""
@@ -244,7 +244,9 @@ def test_a_completion_whose_effect_comes_after_the_abort_is_never_seen_and_is_cl
 
 @pytest.mark.clusters
 @pytest.mark.parametrize("metastore", ["3.1.3"], indirect=True)
-def test_on_3_1_a_result_of_one_file_is_made_and_no_other(lab: Lab, s3: MotoS3) -> None:
+def test_with_a_hive_3_metastore_only_compactions_with_a_single_result_file_run(
+    lab: Lab, s3: MotoS3
+) -> None:
     names = ["id", "v"]
     lab.table("t", {"id": "int", "v": "string"})
     lab.table("b", {"id": "int", "v": "string"}, buckets=("id", 2))

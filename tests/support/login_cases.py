@@ -177,7 +177,11 @@ CASES: Final = (
         quick=(V4, V3),
     ),
     Case(name="Kerberos by cache, auth-conf", kind="kerberos", login=_cache, quick=(V4,)),
-    Case(name="Kerberos, a whole principal", kind="kerberos", login=_fixed_service),
+    Case(
+        name="Kerberos, complete principal instead of _HOST",
+        kind="kerberos",
+        login=_fixed_service,
+    ),
     Case(
         name="Kerberos by keytab, auth",
         kind=_ONLY.format("authentication"),
@@ -189,7 +193,7 @@ CASES: Final = (
         login=_keytab(_INTEGRITY),
     ),
     Case(
-        name="Kerberos at a metastore of auth-conf only",
+        name="Kerberos, metastore that requires auth-conf",
         kind=_ONLY.format("privacy"),
         login=_keytab(),
     ),
@@ -211,27 +215,27 @@ CASES: Final = (
     ),
     Case(name="token in a container's file", kind="kerberos", login=_container, quick=(V4,)),
     Case(name="token of a proxy user", kind="kerberos", login=_proxied, quick=(V4,)),
-    Case(name="chain of tokens", kind="kerberos", login=_chained, quick=(V3,)),
+    Case(name="token from a token", kind="kerberos", login=_chained, quick=(V3,)),
     Case(
-        name="chain that is older than a token may become",
+        name="token from a token, after the maximum lifetime of the first token",
         kind="kerberos, short tokens",
         login=_longer_than_a_token,
     ),
     Case(
-        name="Kerberos in TLS",
+        name="Kerberos within TLS",
         kind="kerberos in TLS",
         login=_keytab(),
         versions=(V3,),
     ),
     Case(
-        name="Kerberos in TLS beside LDAP",
+        name="Kerberos within TLS, metastore that also allows LDAP",
         kind="kerberos and LDAP in TLS",
         login=_keytab(),
         versions=(V4,),
         quick=(V4,),
     ),
     Case(
-        name="token in TLS",
+        name="token within TLS",
         kind="kerberos in TLS",
         login=_token("kerberos in TLS"),
         versions=(V4, V3),
@@ -251,32 +255,32 @@ CASES: Final = (
         is_behind_terminator=True,
     ),
     Case(
-        name="password of LDAP in TLS",
+        name="LDAP password within TLS",
         kind="kerberos and LDAP in TLS",
         login=_password,
         versions=(V4,),
         quick=(V4,),
     ),
     Case(
-        name="password of LDAP in TLS, no Kerberos",
+        name="LDAP password within TLS, metastore without Kerberos",
         kind="LDAP in TLS",
         login=_password,
         versions=(V4,),
     ),
     Case(
-        name="password of the settings in TLS",
+        name="password from the metastore's settings, within TLS",
         kind="a user in TLS",
         login=_of_settings,
         versions=(V4,),
     ),
     Case(
-        name="password of the settings beside Kerberos",
+        name="password from the metastore's settings, metastore that also allows Kerberos",
         kind="kerberos and a user",
         login=_of_settings,
         versions=(V4,),
     ),
     Case(
-        name="password that a class knows, in TLS",
+        name="password that a Java class of the metastore checks, within TLS",
         kind="a class in TLS",
         login=_of_settings,
         versions=(V4,),
@@ -424,7 +428,7 @@ _FINAL, _FOR_NOW = MetastoreLoginError, MetastoreUnavailableError
 _KERBEROS, _TLS, _JWT = "kerberos", "kerberos and LDAP in TLS", "HTTPS by JWT"
 REFUSALS: Final = (
     Refusal(
-        name="stale keytab",
+        name="outdated keytab",
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _stale),
         error=_FINAL,
@@ -433,7 +437,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="keytab of another",
+        name="keytab of a different principal",
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _of_another),
         error=_FINAL,
@@ -460,7 +464,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="service that the metastore is not",
+        name="service name of a different server",
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _other_service),
         error=_FINAL,
@@ -477,7 +481,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="clock that is off",
+        name="clock difference",
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _skewed),
         error=_FOR_NOW,
@@ -495,7 +499,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="silent KDC",
+        name="KDC that does not respond",
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _keytab(), connect_timeout_s=1.0),
         error=_FOR_NOW,
@@ -515,7 +519,7 @@ REFUSALS: Final = (
         environment=_no_kdc,
     ),
     Refusal(
-        name="protection that is too weak",
+        name="protection below the connection's minimum",
         kind=_TLS,
         endpoint=_with(_TLS, _keytab(_PRIVACY)),
         error=_FINAL,
@@ -542,14 +546,14 @@ REFUSALS: Final = (
         quick=(V4, V3),
     ),
     Refusal(
-        name="lapsed token",
+        name="expired token",
         kind="kerberos, short tokens",
         endpoint=_with("kerberos, short tokens", _lapsed),
         error=_FOR_NOW,
         words="has expired, was cancelled",
     ),
     Refusal(
-        name="token of another metastore",
+        name="token of a different metastore",
         kind=_KERBEROS,
         endpoint=_with(_TLS, _token(_KERBEROS)),
         error=_FOR_NOW,
@@ -566,7 +570,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="password where Kerberos is wanted",
+        name="password to a metastore that requires Kerberos",
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _wrong_password),
         error=_FINAL,
@@ -574,7 +578,7 @@ REFUSALS: Final = (
         quick=(V4, V3),
     ),
     Refusal(
-        name="no login where Kerberos is required",
+        name="no login to a metastore that requires Kerberos",
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _nobody, call_timeout_s=5.0),
         error=_FOR_NOW,
@@ -582,7 +586,7 @@ REFUSALS: Final = (
         quick=(V4, V3),
     ),
     Refusal(
-        name="Kerberos where no login is required",
+        name="Kerberos to a metastore without logins",
         kind="plain",
         endpoint=_with("plain", _fixed_service, connect_timeout_s=5.0),
         error=_FOR_NOW,
@@ -590,7 +594,7 @@ REFUSALS: Final = (
         quick=(V4, V3),
     ),
     Refusal(
-        name="password at a plain metastore",
+        name="password to a metastore without logins",
         kind="plain",
         endpoint=_with("plain", _wrong_password, connect_timeout_s=5.0),
         error=_FOR_NOW,
@@ -598,7 +602,7 @@ REFUSALS: Final = (
         quick=(V4, V3),
     ),
     Refusal(
-        name="HTTP at a plain metastore",
+        name="HTTP to a metastore that expects Thrift",
         kind="plain",
         endpoint=_another_login("plain", Transport.HTTP, lambda *_: _NAME),
         error=_FOR_NOW,
@@ -606,7 +610,7 @@ REFUSALS: Final = (
         quick=(V4, V3),
     ),
     Refusal(
-        name="no TLS where it is wanted",
+        name="plain connection to a metastore that requires TLS",
         kind=_TLS,
         endpoint=_another_login(_TLS, Transport.PLAIN, _wrong_password),
         error=_FOR_NOW,
@@ -615,7 +619,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="Thrift where HTTPS is spoken",
+        name="Thrift to a metastore that expects HTTPS",
         kind=_JWT,
         endpoint=_another_login(_JWT, Transport.PLAIN, _nobody),
         error=_FOR_NOW,
@@ -624,7 +628,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="HTTP where HTTPS is spoken",
+        name="HTTP to a metastore that expects HTTPS",
         kind=_JWT,
         endpoint=_another_login(_JWT, Transport.HTTP, lambda *_: _NAME),
         error=_FOR_NOW,
@@ -642,7 +646,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="JWT of a stranger",
+        name="JWT with an unknown signer",
         kind=_JWT,
         endpoint=_with(_JWT, _forged),
         error=_FOR_NOW,
@@ -651,7 +655,7 @@ REFUSALS: Final = (
         quick=(V4,),
     ),
     Refusal(
-        name="a name where a JWT is wanted",
+        name="user name to a metastore that requires a JWT",
         kind=_JWT,
         endpoint=_with(_JWT, lambda *_: _NAME),
         error=_FOR_NOW,

@@ -35,7 +35,7 @@ _HALVES = f"a={_WORD[:9]}; b={_WORD[9:]}; "
     ],
     ids=["command line", "job description", "nothing"],
 )
-def test_what_stands_there_for_a_moment_is_seen(
+def test_a_secret_that_is_visible_for_a_moment_is_found(
     tmp_path: Path, script: str, found: str | None
 ) -> None:
 
@@ -44,7 +44,7 @@ def test_what_stands_there_for_a_moment_is_seen(
     assert seen == ([] if found is None else [found])
 
 
-def test_a_script_that_fails_says_why(tmp_path: Path) -> None:
+def test_the_error_for_a_failed_script_contains_its_output(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no such luck"):
         run_looking(
             "echo no such luck; false",
@@ -55,7 +55,7 @@ def test_a_script_that_fails_says_why(tmp_path: Path) -> None:
         )
 
 
-def test_any_file_below_a_folder_is_read(tmp_path: Path) -> None:
+def test_every_file_below_a_folder_is_searched(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "events").write_bytes(b"\0" + base64.b64encode(_SECRET) + b"\xff")
     (tmp_path / "a" / "airflow.db").write_bytes(b"\0\0" + _SECRET)
@@ -65,7 +65,7 @@ def test_any_file_below_a_folder_is_read(tmp_path: Path) -> None:
     assert sorted(files_with(tmp_path, forms)) == ["a/airflow.db", "a/b/events"]
 
 
-def test_folders_that_go_while_they_are_looked_at_are_passed_over(tmp_path: Path) -> None:
+def test_folders_that_are_removed_during_the_search_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "stays").mkdir()
     (tmp_path / "stays" / "log").write_bytes(_SECRET)
     stop = threading.Event()

@@ -58,7 +58,7 @@ def test_events_are_staged_published_and_read(hdfs: Hdfs) -> None:
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
-def test_rows_of_each_format_come_back(hdfs: Hdfs, format_: FileFormat) -> None:
+def test_rows_of_each_file_format_are_read_back_unchanged(hdfs: Hdfs, format_: FileFormat) -> None:
     path = f"{hdfs.root}/t/base_0000001/000000_0"
     with rows_writer(format_, hdfs.fs, path, COLUMNS, WriterOptions()) as writer:
         writer.write(ROWS.to_struct_array())
@@ -70,7 +70,7 @@ def test_rows_of_each_format_come_back(hdfs: Hdfs, format_: FileFormat) -> None:
     assert [c.combine_chunks() for c in found.columns] == ROWS.columns
 
 
-def test_a_file_that_is_given_up_is_gone(hdfs: Hdfs) -> None:
+def test_an_aborted_file_writer_leaves_no_file(hdfs: Hdfs) -> None:
     path = f"{hdfs.root}/t/delta_1_1/bucket_00000"
     writer = AcidFileWriter(hdfs.fs, path, COLUMNS, WriterOptions(), is_delete=False)
     writer.write(insert_events(ROWS, WriteId(1), encode(BucketId(0)), RowId(0)))

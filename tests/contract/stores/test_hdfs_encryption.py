@@ -73,7 +73,7 @@ def as_java_sees(hdfs: MiniHdfs, conf: Path, *command: str, text: bytes = b"") -
     return done.stdout
 
 
-def test_python_and_java_read_what_the_other_has_written_and_the_disk_has_neither(
+def test_python_and_java_can_read_an_encryption_zone_whose_files_are_encrypted_on_disk(
     zone: tuple[MiniHdfs, MiniKms], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     hdfs, kms = zone
@@ -93,7 +93,7 @@ def test_python_and_java_read_what_the_other_has_written_and_the_disk_has_neithe
     assert read_bytes(fs, "/zone/t/java") == _ROWS
 
 
-def test_who_is_not_told_of_the_kms_hears_it_before_anything_is_begun(
+def test_a_missing_kms_setting_is_reported_before_any_file_is_written(
     zone: tuple[MiniHdfs, MiniKms], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hdfs, _ = zone
@@ -109,7 +109,7 @@ def test_who_is_not_told_of_the_kms_hears_it_before_anything_is_begun(
     assert fs.get_file_info(pafs.FileSelector("/zone/silent")) == []
 
 
-def test_a_kms_that_is_away_may_be_back_later(
+def test_an_unreachable_kms_causes_a_retryable_error(
     zone: tuple[MiniHdfs, MiniKms], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hdfs, _ = zone

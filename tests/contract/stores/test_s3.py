@@ -58,7 +58,7 @@ from tests.contract.stores.s3_staged import COLUMNS, DELTA, MIB, ROWS
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT])
-def test_rows_of_each_format_come_back(s3: MotoS3, format_: FileFormat) -> None:
+def test_rows_of_each_file_format_are_read_back_unchanged(s3: MotoS3, format_: FileFormat) -> None:
     fs, path = open_location(f"s3a://{s3.bucket}/t/base_0000001/000000_0")
     with rows_writer(format_, fs, path, COLUMNS, WriterOptions()) as writer:
         writer.write(ROWS.to_struct_array())
@@ -73,7 +73,7 @@ def test_rows_of_each_format_come_back(s3: MotoS3, format_: FileFormat) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 8 * MIB, 17 * MIB + 5])
-def test_files_of_any_size_come_back_whole(table: str, size: int) -> None:
+def test_files_of_any_size_are_read_back_unchanged(table: str, size: int) -> None:
     content = bytes(i * 31 % 251 for i in range(4096)) * (size // 4096 + 1)
     fs, path = open_location(f"{table}/f")
     write_bytes(fs, path, content[:size])
@@ -87,7 +87,7 @@ def test_files_of_any_size_come_back_whole(table: str, size: int) -> None:
     assert read_bytes(*open_location(f"{table}/{DELTA}/bucket_00000")) == content[:size]
 
 
-def test_a_stream_that_is_dropped_or_failed_completes_nothing(
+def test_a_failed_or_abandoned_stream_completes_no_upload(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     fs, path = open_location(f"{table}/f")
@@ -108,7 +108,7 @@ def test_a_stream_that_is_dropped_or_failed_completes_nothing(
     assert (s3.objects(), s3.uploads()) == ([], [])
 
 
-def test_a_file_that_is_given_up_is_gone(s3: MotoS3, table: str) -> None:
+def test_an_aborted_file_writer_leaves_no_file_and_no_upload(s3: MotoS3, table: str) -> None:
     staging = Staging(location=table, token="7-a")
     fs, path = open_location(staging.attempt_path(DELTA, "bucket_00000", "a"))
     writer = AcidFileWriter(fs, path, COLUMNS, WriterOptions(), is_delete=False)
@@ -117,7 +117,7 @@ def test_a_file_that_is_given_up_is_gone(s3: MotoS3, table: str) -> None:
     assert (s3.objects(), s3.uploads()) == ([], [])
 
 
-def test_another_object_under_the_name_is_not_read_as_the_one_that_was_opened(table: str) -> None:
+def test_a_reader_detects_that_its_open_file_was_replaced(table: str) -> None:
     fs, path = open_location(f"{table}/f")
     write_bytes(fs, path, b"a" * 3 * MIB)
     with fs.open_input_file(path) as file:
@@ -128,7 +128,7 @@ def test_another_object_under_the_name_is_not_read_as_the_one_that_was_opened(ta
             file.read(5)
 
 
-def test_a_loaded_file_is_looked_at_before_it_is_sent(
+def test_load_data_detects_a_file_that_changed_during_the_copy(
     s3: MotoS3, table: str, tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "rows")
@@ -149,7 +149,7 @@ def test_a_loaded_file_is_looked_at_before_it_is_sent(
     assert s3.uploads() == []
 
 
-def test_a_table_is_listed_by_its_prefix(table: str, faults: Faults) -> None:
+def test_one_request_lists_all_files_and_directories_of_a_table(table: str, faults: Faults) -> None:
     fs, root = open_location(table)
     names = [
         "base_0000002/bucket_00000",
@@ -181,7 +181,7 @@ def test_a_table_is_listed_by_its_prefix(table: str, faults: Faults) -> None:
     assert tree_size(fs, f"{root}/p=1")[0] == 1
 
 
-def test_a_file_has_one_time_however_it_is_looked_at(
+def test_all_listings_return_the_same_modification_time_for_a_file(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fs, root = open_location(table)
@@ -199,14 +199,14 @@ def test_a_file_has_one_time_however_it_is_looked_at(
     assert files_below(table, "000000_0") == list_table(table).files == list_files(fs, root)
 
 
-def test_a_table_without_files_is_empty_and_a_file_is_none(table: str) -> None:
+def test_a_table_without_files_is_empty_and_a_file_as_location_is_an_error(table: str) -> None:
     assert (list_table(table).files, list_table(table).directories) == ((), ())
     write_bytes(*open_location(f"{table}/f"), b"x")
     with pytest.raises(ConfigurationError, match="is a file"):
         list_table(f"{table}/f")
 
 
-def test_more_objects_than_a_page_holds_are_listed_and_deleted(
+def test_listings_and_deletions_of_several_pages_include_every_object(
     table: str, s3: MotoS3, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_bucket, "_PAGE", 3)
@@ -222,7 +222,7 @@ def test_more_objects_than_a_page_holds_are_listed_and_deleted(
     delete_directory(fs, f"{root}/d")  # once more is no error
 
 
-def test_a_refusal_to_delete_one_of_many_is_an_error(
+def test_a_refused_deletion_of_one_among_many_objects_raises_an_error(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fs, root = open_location(table)
@@ -235,7 +235,7 @@ def test_a_refusal_to_delete_one_of_many_is_an_error(
         delete_directory(fs, f"{root}/d")
 
 
-def test_the_whole_of_a_bucket_is_never_deleted(s3: MotoS3) -> None:
+def test_a_whole_bucket_is_never_deleted(s3: MotoS3) -> None:
     fs, root = open_location(f"s3a://{s3.bucket}/")
     write_bytes(fs, f"{root}/f", b"")
     with pytest.raises(NotImplementedError):
@@ -243,7 +243,9 @@ def test_the_whole_of_a_bucket_is_never_deleted(s3: MotoS3) -> None:
     assert s3.objects() == ["f"]
 
 
-def test_a_small_file_appears_whole_and_nothing_is_renamed(s3: MotoS3, table: str) -> None:
+def test_a_small_file_is_written_under_its_final_name_and_never_renamed(
+    s3: MotoS3, table: str
+) -> None:
     fs, path = open_location(f"{table}/_hiveacid/_e.json")
     write_new(fs, path, b"1")
     write_new(fs, path, b"2")
@@ -256,7 +258,7 @@ def test_a_small_file_appears_whole_and_nothing_is_renamed(s3: MotoS3, table: st
         move(fs, path, f"{path}2")
 
 
-def test_whoever_may_not_write_hears_of_it_before_the_work(
+def test_missing_write_permission_is_reported_before_the_job_starts(
     table: str, s3: MotoS3, faults: Faults
 ) -> None:
     check_writable(table)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.support.s3_lab import MotoS3
 
 
-def test_a_server_that_wants_md5_of_who_deletes_gets_it(s3: MotoS3, table: str) -> None:
+def test_deletions_send_content_md5_to_servers_that_require_it(s3: MotoS3, table: str) -> None:
     for number in range(3):
         write_bytes(*open_location(f"{table}/d/{number}"), b"x")
     with s3.behind(wants_md5):
@@ -54,7 +54,7 @@ def test_a_server_that_wants_md5_of_who_deletes_gets_it(s3: MotoS3, table: str) 
     assert s3.objects() == []
 
 
-def test_a_deletion_has_one_digest_also_when_it_is_sent_again(
+def test_a_repeated_deletion_sends_content_md5_and_no_other_checksum(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     write_bytes(*open_location(f"{table}/d/0"), b"x")
@@ -97,7 +97,7 @@ def dead(table: str) -> tuple[Ledger, FakeClient, LedgerEntry]:
     return ledger, client, entry
 
 
-def test_uploads_of_a_dead_attempt_go_with_its_files(
+def test_uploads_of_a_dead_attempt_are_aborted_and_its_files_removed(
     s3: MotoS3, table: str, dead: tuple[Ledger, FakeClient, LedgerEntry]
 ) -> None:
     ledger, client, entry = dead
@@ -123,7 +123,7 @@ def test_uploads_of_a_dead_attempt_go_with_its_files(
 
 
 @pytest.mark.parametrize("statement", [None, StatementId(2)])
-def test_what_a_dead_attempt_may_still_complete_is_given_up_also_where_no_list_has_it(
+def test_uploads_of_a_dead_attempt_are_aborted_even_if_the_store_does_not_list_them(
     s3: MotoS3,
     table: str,
     dead: tuple[Ledger, FakeClient, LedgerEntry],
@@ -146,7 +146,7 @@ def test_what_a_dead_attempt_may_still_complete_is_given_up_also_where_no_list_h
     assert len(s3.uploads()) == 1  # that of another's, whose name begins so
 
 
-def test_who_may_not_list_uploads_runs_again_all_the_same(
+def test_a_retry_works_without_permission_to_list_uploads(
     s3: MotoS3,
     table: str,
     dead: tuple[Ledger, FakeClient, LedgerEntry],
@@ -167,5 +167,5 @@ def test_who_may_not_list_uploads_runs_again_all_the_same(
     assert ledger.entries(entry.job_key) == ()
 
 
-def test_where_no_uploads_are_known_there_are_none(tmp_path: Path) -> None:
+def test_aborting_uploads_does_nothing_on_a_store_without_uploads(tmp_path: Path) -> None:
     give_up_all(f"file:{tmp_path}")

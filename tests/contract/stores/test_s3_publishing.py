@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tests.support.s3_lab import MotoS3
 
 
-def test_nothing_is_there_before_it_is_published_and_all_of_it_behind(
+def test_readers_see_no_file_before_the_publication_and_all_files_after_it(
     s3: MotoS3, table: str
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -61,7 +61,7 @@ def test_nothing_is_there_before_it_is_published_and_all_of_it_behind(
     assert found.column("row").combine_chunks().flatten() == ROWS.columns
 
 
-def test_rows_come_before_what_a_compactor_says_of_them(
+def test_a_compaction_publishes_its_rows_before_its_metadata_file(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -74,7 +74,7 @@ def test_rows_come_before_what_a_compactor_says_of_them(
     assert list_table(table).metadata == {DELTA: "compacted"}
 
 
-def test_what_is_taken_back_leaves_nothing(s3: MotoS3, table: str) -> None:
+def test_undoing_a_publication_leaves_no_objects_and_no_uploads(s3: MotoS3, table: str) -> None:
     staging = Staging(location=table, token="7-a")
     publication = Publication()
     publication.publish([accepted(staging, "a", stage(staging, "a"), is_compacted=True)])
@@ -83,7 +83,7 @@ def test_what_is_taken_back_leaves_nothing(s3: MotoS3, table: str) -> None:
     assert (s3.objects(), s3.uploads()) == ([], [])
 
 
-def test_a_late_attempt_is_never_published_and_goes_with_the_staging(
+def test_a_late_task_attempt_is_never_published_and_its_upload_is_aborted(
     s3: MotoS3, table: str
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -96,7 +96,9 @@ def test_a_late_attempt_is_never_published_and_goes_with_the_staging(
     assert file.size_bytes == size
 
 
-def test_another_attempts_file_under_the_name_is_refused_and_stays(s3: MotoS3, table: str) -> None:
+def test_publishing_does_not_overwrite_the_file_of_a_different_attempt(
+    s3: MotoS3, table: str
+) -> None:
     staging = Staging(location=table, token="7-a")
     size, late = stage(staging, "first"), stage(staging, "late", size=10)
     Publication().publish([accepted(staging, "first", size)])
@@ -112,7 +114,7 @@ def test_another_attempts_file_under_the_name_is_refused_and_stays(s3: MotoS3, t
     assert file.size_bytes == size
 
 
-def test_a_file_that_came_between_a_look_and_the_upload_stays(
+def test_publishing_does_not_overwrite_a_file_that_a_different_client_just_created(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -132,7 +134,7 @@ def test_a_file_that_came_between_a_look_and_the_upload_stays(
     assert s3.uploads() == []
 
 
-def test_what_a_task_told_of_is_compared_with_what_it_left(table: str) -> None:
+def test_a_file_that_differs_from_the_report_of_its_task_is_not_published(table: str) -> None:
     staging = Staging(location=table, token="7-a")
     size = stage(staging, "a")
     with pytest.raises(StorageError, match="its task reported"):
@@ -143,7 +145,7 @@ def test_what_a_task_told_of_is_compared_with_what_it_left(table: str) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"parts": 3}', b"\xff"])
-def test_a_damaged_note_is_an_error(s3: MotoS3, table: str, text: bytes) -> None:
+def test_a_damaged_upload_note_raises_an_error(s3: MotoS3, table: str, text: bytes) -> None:
     staging = Staging(location=table, token="7-a")
     size = stage(staging, "a")
     key = f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"
@@ -152,7 +154,9 @@ def test_a_damaged_note_is_an_error(s3: MotoS3, table: str, text: bytes) -> None
         Publication().publish([accepted(staging, "a", size)])
 
 
-def test_a_partition_of_a_table_is_staged_below_the_table(s3: MotoS3, table: str) -> None:
+def test_files_staged_below_the_table_are_published_into_their_partition(
+    s3: MotoS3, table: str
+) -> None:
     place = f"{table}/p=a%2Fb c%3D1 %252F"
     staging = Staging(location=place, token="7-a", home=table)
     Publication().publish([accepted(staging, "a", stage(staging, "a"))])
@@ -164,7 +168,7 @@ def test_a_partition_of_a_table_is_staged_below_the_table(s3: MotoS3, table: str
     ]
 
 
-def test_an_aborted_upload_is_not_published_and_can_be_tried_again(
+def test_an_aborted_upload_is_not_published_and_the_error_is_retryable(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -184,7 +188,7 @@ BORDERS: Final = ["GetObject", "CompleteMultipartUpload", "PutObject"]
 
 
 @pytest.mark.parametrize("border", BORDERS)
-def test_whoever_dies_while_he_publishes_leaves_nothing_that_a_sweep_cannot_remove(
+def test_removing_the_delta_and_staged_files_of_a_killed_publisher_leaves_nothing(
     s3: MotoS3, table: str, faults: Faults, border: str
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -203,7 +207,7 @@ def test_whoever_dies_while_he_publishes_leaves_nothing_that_a_sweep_cannot_remo
 
 
 @pytest.mark.parametrize("border", BORDERS)
-def test_an_error_in_the_middle_is_taken_back(
+def test_undoing_a_failed_publication_removes_all_its_files_and_uploads(
     s3: MotoS3, table: str, faults: Faults, border: str
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -220,7 +224,9 @@ def test_an_error_in_the_middle_is_taken_back(
 @pytest.mark.parametrize(
     "call", ["CompleteMultipartUpload", "PutObject", "UploadPart", "CreateMultipartUpload"]
 )
-def test_a_lost_answer_harms_nothing(s3: MotoS3, table: str, faults: Faults, call: str) -> None:
+def test_publishing_succeeds_although_one_reply_of_s3_is_lost(
+    s3: MotoS3, table: str, faults: Faults, call: str
+) -> None:
     staging = Staging(location=table, token="7-a")
     faults.lose[call] = 1
     publication = Publication()
@@ -241,7 +247,7 @@ def test_a_lost_answer_harms_nothing(s3: MotoS3, table: str, faults: Faults, cal
         ("PutObject", 412, "PreconditionFailed"),
     ],
 )
-def test_what_was_done_before_its_answer_was_lost_is_known_by_its_mark(
+def test_publishing_recognizes_its_own_object_after_a_lost_reply(
     table: str, faults: Faults, call: str, status: int, code: str
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -252,7 +258,7 @@ def test_what_was_done_before_its_answer_was_lost_is_known_by_its_mark(
     assert [f.name for f in list_table(table).files] == ["_orc_acid_version", "bucket_00000"]
 
 
-def test_an_upload_whose_every_answer_is_lost_is_in_doubt_and_taken_back(
+def test_an_upload_completed_without_any_reply_raises_and_can_be_undone(
     s3: MotoS3, table: str, faults: Faults
 ) -> None:
     staging = Staging(location=table, token="7-a")
@@ -269,7 +275,9 @@ def test_an_upload_whose_every_answer_is_lost_is_in_doubt_and_taken_back(
     assert (s3.objects(), s3.uploads()) == ([], [])
 
 
-def test_another_conditional_write_of_the_name_is_waited_for(table: str, faults: Faults) -> None:
+def test_publishing_waits_for_a_concurrent_conditional_write_of_the_same_name(
+    table: str, faults: Faults
+) -> None:
     staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     conflict = (409, "ConditionalRequestConflict")
@@ -281,7 +289,7 @@ def test_another_conditional_write_of_the_name_is_waited_for(table: str, faults:
         Publication().publish([accepted(other, "b", stage(other, "b"))])
 
 
-def test_what_a_dead_worker_left_is_found_and_what_a_live_one_writes_stays(
+def test_cleaning_aborts_uploads_of_dead_workers_but_not_of_live_workers(
     s3: MotoS3, table: str
 ) -> None:
     fs, root = open_location(table)
@@ -311,14 +319,14 @@ def test_what_a_dead_worker_left_is_found_and_what_a_live_one_writes_stays(
     assert [r.path for _, r in again] == []
 
 
-def test_giving_up_what_is_gone_is_no_error(table: str) -> None:
+def test_aborting_an_upload_twice_is_not_an_error(table: str) -> None:
     fs, root = open_location(table)
     upload_id = fs.handler._bucket.begin_upload(f"{root.partition('/')[2]}/x", None)
     fs.handler.give_up(f"{root}/x", upload_id)
     fs.handler.give_up(f"{root}/x", upload_id)
 
 
-def test_a_selector_gives_what_lies_in_it(table: str) -> None:
+def test_a_file_selector_returns_the_direct_children_of_a_directory(table: str) -> None:
     fs, root = open_location(table)
     write_bytes(fs, f"{root}/a/b", b"x")
     (info,) = fs.get_file_info(pafs.FileSelector(root))
@@ -331,7 +339,7 @@ def test_a_selector_gives_what_lies_in_it(table: str) -> None:
     [(503, "SlowDown", StoreUnavailableError), (403, "AccessDenied", LocationPermissionError)],
 )
 @pytest.mark.parametrize("call", ["CreateMultipartUpload", "UploadPart", "PutObject"])
-def test_a_task_that_cannot_write_says_why_and_leaves_no_upload(
+def test_a_failed_write_raises_the_reason_and_leaves_no_upload(
     s3: MotoS3,
     table: str,
     faults: Faults,

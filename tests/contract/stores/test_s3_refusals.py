@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("code", ["SlowDown", "ServiceUnavailable", "InternalError"])
-def test_a_store_that_is_overloaded_for_a_moment_is_waited_for(
+def test_the_client_retries_while_the_store_is_overloaded(
     table: str, faults: Faults, code: str
 ) -> None:
     faults.refuse["PutObject"] = [(503, code)] * 2
@@ -59,7 +59,7 @@ def test_a_store_that_is_overloaded_for_a_moment_is_waited_for(
         (418, "Teapot", StorageError, "Teapot"),
     ],
 )
-def test_each_refusal_says_which_store_which_path_whose_keys_and_what_to_do(
+def test_each_s3_error_names_the_path_the_source_of_the_keys_and_a_remedy(
     table: str, faults: Faults, status: int, code: str, error: type[StorageError], words: str
 ) -> None:
     faults.refuse["ListObjectsV2"] = [(status, code)] * 9
@@ -80,7 +80,7 @@ def test_each_refusal_says_which_store_which_path_whose_keys_and_what_to_do(
         (503, StoreUnavailableError, "overloaded"),
     ],
 )
-def test_what_s3_does_not_say_to_head_is_said_to_be_one_of_a_few_things(
+def test_if_s3_gives_no_reason_the_error_lists_the_possible_reasons(
     table: str, faults: Faults, status: int, error: type[StorageError], words: str
 ) -> None:
     # Of a 400 botocore asks once more where the bucket is.
@@ -91,13 +91,13 @@ def test_what_s3_does_not_say_to_head_is_said_to_be_one_of_a_few_things(
     assert "credentials: env" in str(caught.value)
 
 
-def test_a_bucket_of_another_region_is_said_to_be_one() -> None:
+def test_the_error_for_a_bucket_in_a_different_region_names_the_region_setting() -> None:
     answer = {"Error": {"Code": "301"}, "ResponseMetadata": {"HTTPStatusCode": 301}}
     with pytest.raises(OSError, match=r"fs\.s3a\.endpoint\.region"), s3_errors("s3a://b/k", "env"):
         raise ClientError(answer, "HeadObject")
 
 
-def test_a_bucket_that_is_not_there_is_never_an_empty_table(s3: MotoS3) -> None:
+def test_a_missing_bucket_is_an_error_and_not_an_empty_table(s3: MotoS3) -> None:
     del s3
     with pytest.raises(StorageError, match="bucket does not exist"):
         list_table("s3a://lake-that-nobody-made/w/t")
@@ -105,14 +105,16 @@ def test_a_bucket_that_is_not_there_is_never_an_empty_table(s3: MotoS3) -> None:
         exists(*open_location("s3a://lake-that-nobody-made/w/t"))
 
 
-def test_a_store_that_is_down_is_unavailable(s3: MotoS3, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store_raises_an_error_that_names_the_endpoint_setting(
+    s3: MotoS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {**s3.settings, "fs.s3a.endpoint": "http://127.0.0.1:1"}
     monkeypatch.setenv(VARIABLE, json.dumps(settings))
     with pytest.raises(StoreUnavailableError, match=r"fs\.s3a\.endpoint"):
         list_table(f"s3a://{s3.bucket}/w/t")
 
 
-def test_keys_that_only_the_jvm_has_are_an_error_that_says_what_to_set(
+def test_if_only_the_jvm_has_keys_the_error_says_where_to_set_them(
     s3: MotoS3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in KEYS:
@@ -130,7 +132,7 @@ def test_keys_that_only_the_jvm_has_are_an_error_that_says_what_to_set(
         open_location(f"s3a://{s3.bucket}/w/t")
 
 
-def test_a_client_never_travels(table: str) -> None:
+def test_an_s3_client_cannot_be_pickled(table: str) -> None:
     fs, _ = open_location(table)
     with pytest.raises(TypeError, match="must stay in its process"):
         pickle.dumps(fs)

@@ -152,7 +152,7 @@ BORDERS = ["staged", "registered", "verified", "noted", "published"]
 
 @pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
 @pytest.mark.parametrize("border", BORDERS)
-def test_a_write_that_fails_at_a_border_leaves_nothing(
+def test_a_write_that_fails_at_any_step_leaves_no_files_and_can_be_repeated(
     job: Job, s3: MotoS3, border: str, operation: DataOperation
 ) -> None:
     looks: list[list[str]] = []
@@ -178,7 +178,7 @@ def test_a_write_that_fails_at_a_border_leaves_nothing(
 
 
 @pytest.mark.parametrize("border", BORDERS)
-def test_whoever_is_killed_at_a_border_is_never_seen_and_his_successor_does_the_work_once(
+def test_a_write_killed_at_any_step_is_never_visible_and_the_retry_applies_it_once(
     job: Job, s3: MotoS3, border: str
 ) -> None:
     def die() -> None:
@@ -199,7 +199,7 @@ def test_whoever_is_killed_at_a_border_is_never_seen_and_his_successor_does_the_
     assert len([k for k in s3.objects() if k.endswith("bucket_00000") and "_tmp_" not in k]) == 1
 
 
-def test_a_commit_whose_answer_is_lost_is_left_as_it_is_and_found_by_its_successor(
+def test_after_a_commit_with_a_lost_reply_the_retry_finds_that_the_job_is_done(
     job: Job, server: FakeMetastore
 ) -> None:
     lost = MetastoreUnavailableError(uris=("u",), method="commit_txn", reason="lost")

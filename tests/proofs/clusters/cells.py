@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.proofs.clusters.overview import Place, overview_of, put_between
-from tests.proofs.clusters.titles import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,6 +30,8 @@ FAILED: Final = "failed"
 NOT_RUN: Final = "not run"
 
 _NOTHING_MORE: Final = "-"
+# The parameters of a test, at the end of its name or before the version of PySpark.
+_PARAMETERS: Final = re.compile(r"\[(.*)\](?=$|, PySpark )")
 _HEAD: Final = """# Clusters: what ran where
 
 Use these tables to check whether your metastore login, store and Spark master were tested. The
@@ -153,7 +155,8 @@ def page_of(cells: Iterable[Cell]) -> str:
             area = cell.area
             lines.append(f"\n## {area}\n\n| combination | version | outcome | details |\n")
             lines.append("|---|---|---|---|\n")
-        texts = (title_of(cell.combination), cell.version, cell.outcome, cell.note or _NOTHING_MORE)
+        name = _PARAMETERS.sub(r" (\1)", cell.combination)
+        texts = (name, cell.version, cell.outcome, cell.note or _NOTHING_MORE)
         lines.append("| " + " | ".join(t.replace("|", "\\|").replace("\n", " ") for t in texts))
         lines.append(" |\n")
     return "".join([*lines, _TAIL])

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _FILE: Final = "tests/airflow/test_guides.py"
 _PLACES: Final = {
-    "test_the_guide_for_ldap_runs_as_written": Place("local", "password", "disk"),
-    "test_the_guide_for_hdfs_behind_kerberos_runs_as_written": Place(
+    "test_every_command_of_the_guide_for_ldap_runs": Place("local", "password", "disk"),
+    "test_every_command_of_the_guide_for_hdfs_with_kerberos_runs": Place(
         "local", "Kerberos", "HDFS behind Kerberos"
     ),
 }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _AREA: Final = "HDFS"
 _LIFE: Final = "tests/spark/test_on_hdfs.py"
-_WHOLE: Final = "test_a_table_lives_its_whole_life_on_hdfs"
+_WHOLE: Final = "test_a_table_on_hdfs_can_be_changed_compacted_and_cleaned"
 _MINUTES: Final = 10
 _OLDEST: Final = str(Path(__file__).resolve().parents[3] / "build" / "oldest-spark")
 

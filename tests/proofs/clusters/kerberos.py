@@ -112,7 +112,7 @@ def _of_files(folder: Path, only: str) -> Iterator[Cell]:
             if protection == "privacy":
                 trials = [
                     trial(
-                        name=f"access denied: {name}",
+                        name=name,
                         do=partial(_answer, lab, environment, expected),
                         outcome=_REFUSED,
                     )
@@ -121,7 +121,7 @@ def _of_files(folder: Path, only: str) -> Iterator[Cell]:
                 yield from _tried(trials, only)
                 # This is the last, since afterwards no client can get a ticket.
                 away = trial(
-                    name="access denied: the KDC is unavailable",
+                    name="an unavailable KDC",
                     do=partial(_without_kdc, lab),
                     outcome=_REFUSED,
                 )
@@ -146,8 +146,8 @@ def _strangers(lab: KerberosLab) -> dict[str, tuple[dict[str, str], str]]:
     return {
         "no ticket": ({}, away),
         "an expired ticket": ({"KRB5CCNAME": expired}, away),
-        "a keytab of before the key was changed": ({"KRB5_CLIENT_KTNAME": str(stale)}, away),
-        "a file that is no keytab": ({"KRB5_CLIENT_KTNAME": str(lab.hdfs.conf)}, away),
+        "an outdated keytab": ({"KRB5_CLIENT_KTNAME": str(stale)}, away),
+        "a keytab file that is not a keytab": ({"KRB5_CLIENT_KTNAME": str(lab.hdfs.conf)}, away),
         "a user without permission": (
             {"KRB5_CLIENT_KTNAME": str(lab.kdc.keytab("bob"))},
             later,
@@ -178,42 +178,48 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "four") as lab:
         trial = partial(_Trial, area=_ALL, version="4.0.1")
         trials = [
-            trial(name="local, --keytab", do=partial(_life, lab, *lab.by_keytab), place=_LOCAL),
+            trial(
+                name="local, keytab given to Spark",
+                do=partial(_life, lab, *lab.by_keytab),
+                place=_LOCAL,
+            ),
             trial(
                 name="local, ticket cache",
                 do=lambda: _life(lab, KRB5CCNAME=lab.cache()),
                 place=_LOCAL,
             ),
             trial(
-                name="standalone, a file of tokens on each machine",
+                name="standalone, token file on each machine",
                 do=partial(_token_files, lab),
                 place=_STANDALONE,
             ),
             trial(
-                name="standalone, tokens from the driver for Python",
+                name="standalone, the driver sends its tokens to Python",
                 do=partial(_shipped, lab, is_encrypted=True),
                 place=_STANDALONE,
             ),
             trial(
-                name="Kubernetes, tokens from the driver for Python",
+                name="Kubernetes, the driver sends its tokens to Python",
                 do=partial(_in_pods, lab, is_encrypted=True),
                 place=_LOCAL._replace(spark="Kubernetes, client"),
             ),
             trial(
-                name="Kubernetes, nothing is encrypted, Python has no ticket",
+                name="Kubernetes without encryption and without a ticket for Python",
                 do=partial(_in_pods, lab, is_encrypted=False),
                 outcome=_REFUSED,
             ),
             trial(
-                name="standalone, tokens that the driver was given, from it for Python",
+                name="standalone, the driver sends the tokens that it received to Python",
                 do=partial(_shipped, lab, is_encrypted=True, is_given=True),
             ),
             trial(
-                name="standalone, nothing is encrypted, Python has no ticket",
+                name="standalone without encryption and without a ticket for Python",
                 do=partial(_shipped, lab, is_encrypted=False),
                 outcome=_REFUSED,
             ),
-            trial(name="the KDC goes away while a transaction lasts", do=partial(_kdc_away, lab)),
+            trial(
+                name="the KDC becomes unavailable during a transaction", do=partial(_kdc_away, lab)
+            ),
         ]
         yield from _tried(trials, only)
         yield from _searched(lab, "4.0.1")
@@ -221,7 +227,7 @@ def _of_four(folder: Path, only: str) -> Iterator[Cell]:
 
 def _of_three(folder: Path, only: str) -> Iterator[Cell]:
     with KerberosLab(folder / "three", version="3.1.3") as lab:
-        name = "local, --keytab"
+        name = "local, keytab given to Spark"
         do = partial(_life, lab, *lab.by_keytab)
         yield from _tried([_Trial(area=_ALL, version="3.1.3", name=name, do=do)], only)
 
@@ -238,7 +244,7 @@ def _of_short_tokens(folder: Path, only: str) -> Iterator[Cell]:
             _Trial(
                 area=_ALL,
                 version="4.0.1",
-                name="a job that outlives its HDFS tokens while the KDC is away",
+                name="a job that outlives its HDFS tokens while the KDC is unavailable",
                 do=partial(_outlived_without_kdc, lab),
                 outcome=_REFUSED,
             ),
@@ -251,9 +257,10 @@ def _searched(lab: KerberosLab, version: str) -> Iterator[Cell]:
     if not list(lab.folder.glob("driver-*")):
         return
     found = lab.leaks()
+    files = "logs, event logs, spill files and command lines"
     yield Cell(
         area=_ALL,
-        combination="keys and tokens in logs, event logs, spilled files and command lines",
+        combination=f"a search for keys and tokens in {files}",
         version=version,
         outcome=FAILED if found else "none found",
         note="; ".join(found),

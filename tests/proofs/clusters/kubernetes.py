@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _TESTS: Final = ("tests/airflow/test_kubernetes.py", "tests/airflow/test_kubernetes_kerberos.py")
 # Tests that show that a job runs there, with its login and store.
 _PLACES: Final = {
-    "test_rows_are_inserted_by_pods": ("none", "disk"),
-    "test_a_table_on_hdfs_lives_by_pods": ("none", "HDFS"),
-    "test_a_table_on_s3_lives_by_pods": ("none", "S3"),
-    "test_a_table_lives_by_pods_where_all_is_behind_kerberos": (
+    "test_an_insert_runs_in_pods_and_the_api_token_is_only_in_its_file": ("none", "disk"),
+    "test_an_insert_and_a_delete_run_in_pods_for_a_table_on_hdfs": ("none", "HDFS"),
+    "test_an_insert_and_a_delete_run_in_pods_for_a_table_on_s3": ("none", "S3"),
+    "test_an_insert_and_a_delete_run_in_pods_with_kerberos_on_every_server": (
         "Kerberos",
         "HDFS behind Kerberos",
     ),

@@ -45,7 +45,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
         closed()
     yield Cell(
         area=_NOT_ACCEPTED,
-        combination="secrets in logs and command lines of all these runs",
+        combination="a search for leaked secrets in logs and command lines",
         version="all",
         outcome=FAILED if leaks else "none found",
         note="; ".join(leaks),

@@ -40,7 +40,7 @@ _AREA: Final = "Where jobs run"
 _LOGINS: Final = {
     "Kerberos": "Kerberos by keytab, auth-conf",
     "token": "token, auth-conf",
-    "password": "password of LDAP in TLS",
+    "password": "LDAP password within TLS",
     "JWT": "HTTPS by JWT",
 }
 _WAIT_S: Final = 240.0

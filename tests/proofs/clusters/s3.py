@@ -36,7 +36,7 @@ _TABLES: Final = (
     "tests/contract/stores/test_s3_refusals.py",
     "tests/contract/stores/test_s3_writes.py",
 )
-_GUIDE: Final = ("tests/airflow/test_guides.py::test_the_guide_for_s3_runs_as_written",)
+_GUIDE: Final = ("tests/airflow/test_guides.py::test_every_command_of_the_guide_for_s3_runs",)
 _BUCKET: Final = "lake"
 _MINUTES: Final = 8
 
@@ -66,7 +66,7 @@ def cells(folder: Path, only: str) -> Iterator[Cell]:
 
 
 def _in_local(test: str) -> Place | None:
-    is_whole = test.startswith("test_a_table_lives_its_whole_life_on_s3")
+    is_whole = test.startswith("test_a_table_on_s3_can_be_changed_compacted_and_cleaned")
     return Place("local", "none", "S3") if is_whole else None
 
 

@@ -21,15 +21,15 @@ _LIVES: Final = {
     "YARN": ("tests/airflow/test_yarn.py",),
     "YARN behind Kerberos": (
         "tests/airflow/test_yarn_kerberos.py",
-        "tests/airflow/test_guides.py::test_the_guide_for_yarn_behind_kerberos_runs_as_written",
+        "tests/airflow/test_guides.py::test_every_command_of_the_guide_for_yarn_with_kerberos_runs",
     ),
 }
 # Tests that show that a job runs there, with its login and store.
 _PLACES: Final = {
-    "test_rows_are_inserted_by_a_driver_on_yarn": ("none", "HDFS"),
-    "test_a_table_on_a_disk_that_all_nodes_share_lives_on_yarn": ("none", "disk"),
-    "test_a_table_on_s3_lives_on_yarn": ("none", "S3"),
-    "test_a_table_lives_on_a_yarn_where_all_is_behind_kerberos": (
+    "test_an_insert_runs_on_yarn_for_a_table_on_hdfs": ("none", "HDFS"),
+    "test_an_insert_and_a_delete_run_on_yarn_for_a_table_on_a_shared_disk": ("none", "disk"),
+    "test_an_insert_and_a_delete_run_on_yarn_for_a_table_on_s3": ("none", "S3"),
+    "test_insert_merge_compaction_and_cleaning_run_on_yarn_with_kerberos": (
         "Kerberos",
         "HDFS behind Kerberos",
     ),

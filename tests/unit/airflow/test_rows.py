@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_page_shows_what_was_seen_last_and_each_play_was_as_promised() -> None:
+def test_the_page_matches_the_recorded_rows_and_no_row_is_a_violation() -> None:
     rows = read()
     assert PAGE.read_text() == page_of(rows, PLAYS)
     assert {row.play for row in rows} <= set(PLAYS)
     assert [row for row in rows if row.violation] == []
 
 
-def test_a_run_replaces_the_rows_of_its_plays_only(tmp_path: Path) -> None:
+def test_a_run_replaces_only_the_rows_of_its_own_plays(tmp_path: Path) -> None:
     file, page = tmp_path / "rows.json", tmp_path / "page.md"
     first = [
         Row(play="watch", title="old", seen="1"),

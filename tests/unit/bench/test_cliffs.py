@@ -32,30 +32,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_sizes_are_those_that_figures_are_asked_for() -> None:
+def test_the_default_sizes_have_thousands_of_partitions_and_deltas() -> None:
     sizes = CliffSizes()
     assert sizes.partitions == (400, 4_000)
     assert sizes.deltas == (100, 1_000)
     assert sizes.planned_partitions * sizes.planned_buckets == 100_000
 
 
-def test_a_scale_beyond_the_full_size_is_refused() -> None:
+def test_a_scale_of_zero_or_above_one_is_refused() -> None:
     for scale in (0, 1.5):
         with pytest.raises(ValueError, match="scale"):
             CliffSizes(scale=scale)
 
 
-def test_one_row_in_a_hundred_is_deleted_in_every_partition_of_a_hundred() -> None:
+def test_one_row_is_deleted_in_each_partition_of_a_hundred_rows() -> None:
     keys = np.arange(1_000)
     assert is_deleted(keys).reshape(10, 100).sum(axis=1).tolist() == [1] * 10
 
 
-def test_days_are_as_many_as_asked_for_and_differ() -> None:
+def test_the_requested_number_of_different_days_is_generated() -> None:
     assert day_names(3) == ["2000-01-01", "2000-01-02", "2000-01-03"]
     assert len(set(day_names(10_000))) == 10_000
 
 
-def test_a_table_made_by_hand_holds_its_rows_less_the_deleted_ones(tmp_path: Path) -> None:
+def test_a_generated_table_has_the_rows_of_its_flat_file_without_the_deleted_rows(
+    tmp_path: Path,
+) -> None:
     rows = cliff_rows(np.arange(500))
     gone = is_deleted(rows[KEY].to_numpy())
     events = inserted(rows, 1)
@@ -74,7 +76,7 @@ def test_a_table_made_by_hand_holds_its_rows_less_the_deleted_ones(tmp_path: Pat
     assert len(keys) == 495
 
 
-def test_wide_rows_have_all_columns_and_long_texts_all_bytes() -> None:
+def test_wide_rows_have_all_columns_and_long_texts_have_the_requested_length() -> None:
     columns = wide_columns(100)
     assert wide_rows(columns, 7).column_names == [c.name for c in columns]
     assert len({c.name for c in columns}) == 100
@@ -83,13 +85,13 @@ def test_wide_rows_have_all_columns_and_long_texts_all_bytes() -> None:
     assert {len(text) for t in texts for text in t["text"].to_pylist()} == {1_000}
 
 
-def test_a_part_that_is_measured_anew_takes_the_place_of_its_own_records_alone() -> None:
+def test_new_records_of_a_part_replace_only_the_old_records_of_that_part() -> None:
     former = [record(f"cliff.{part}.10.count", OURS, 1.0) for part in ("partitions", "deltas")]
     new = [record("cliff.partitions.20.count", OURS, 2.0), record("cliff.merge.3.merge", OURS, 1.0)]
     assert merged(former, new) == [*new, former[1]]
 
 
-def test_a_cliff_has_a_line_beside_flat_files_and_one_for_its_growth() -> None:
+def test_a_cliff_is_compared_with_flat_files_and_with_its_smallest_size() -> None:
     records = [
         record(f"cliff.deltas.{size}.sum", system, cpu)
         for size, system, cpu in (
@@ -108,13 +110,13 @@ def test_a_cliff_has_a_line_beside_flat_files_and_one_for_its_growth() -> None:
     assert growth.rows == (("1,000 deltas: one column", "100", "10.00", "15.0 / 1.50"),)
 
 
-def test_every_part_has_words() -> None:
+def test_the_size_of_a_case_is_shown_for_each_part() -> None:
     for part in (*PARTS, "merge"):
         (row,) = cliff_grids(pairs([record(f"cliff.{part}.3.count", OURS, 1.0)]))[0].rows
         assert "3" in row[0]
 
 
-def test_the_page_takes_the_cliffs_between_their_own_markers() -> None:
+def test_the_cliffs_replace_the_text_between_their_own_markers() -> None:
     text = f"before\n{CLIFFS_BEGIN}\nold\n{CLIFFS_END}\nafter\n"
     found = pairs([record("cliff.deltas.100.sum", OURS, 1.0)])
     written = cliff_page(text, found, SETTING)

@@ -27,7 +27,7 @@ def keys_of(path: Path) -> list[int]:
     return pq.read_table(path, columns=[KEY])[KEY].to_pylist()
 
 
-def test_four_million_rows_make_the_batches_that_others_are_measured_with() -> None:
+def test_a_base_of_four_million_rows_has_the_batch_sizes_of_known_benchmarks() -> None:
     sizes = Sizes(rows=4_000_000)
     assert (sizes.append_rows, sizes.delete_rows) == (100_000, 4_000)
     assert (sizes.merge_updates, sizes.merge_deletes, sizes.merge_inserts) == (
@@ -42,13 +42,13 @@ def test_a_base_too_small_for_its_batches_is_refused() -> None:
         Sizes(rows=500)
 
 
-def test_the_same_seed_draws_the_same_sales_and_another_one_others() -> None:
+def test_the_same_seed_generates_the_same_sales_and_a_different_seed_does_not() -> None:
     keys = np.arange(100)
     assert sales(keys, "a", 1).equals(sales(keys, "a", 1))
     assert not sales(keys, "a", 1).equals(sales(keys, "a", 2))
 
 
-def test_sales_have_23_columns_of_the_table_types_and_no_null() -> None:
+def test_sales_have_23_columns_with_the_types_of_the_table_and_no_nulls() -> None:
     drawn = sales(np.arange(1_000), "types", columns=COLUMNS)
     assert drawn.column_names == [c.name for c in COLUMNS]
     assert len(COLUMNS) == 23
@@ -58,7 +58,7 @@ def test_sales_have_23_columns_of_the_table_types_and_no_null() -> None:
     assert all(column.null_count == 0 for column in drawn.columns)
 
 
-def test_two_more_columns_leave_the_others_as_they_are() -> None:
+def test_two_additional_columns_do_not_change_the_other_columns() -> None:
     drawn = sales(np.arange(1_000), "types")
     assert drawn.select([c.name for c in COLUMNS]).equals(
         sales(np.arange(1_000), "types", columns=COLUMNS)
@@ -69,12 +69,12 @@ def test_two_more_columns_leave_the_others_as_they_are() -> None:
     assert day.equals(drawn["sold_on"])
 
 
-def test_cents_become_decimals_exactly_below_zero_too() -> None:
+def test_positive_and_negative_cents_become_exact_decimals() -> None:
     found = money(np.array([0, 1, -1, 9_999_999_999, -250], dtype=np.int64)).to_pylist()
     assert found == [Decimal(t) for t in ("0.00", "0.01", "-0.01", "99999999.99", "-2.50")]
 
 
-def test_no_key_is_picked_twice() -> None:
+def test_no_row_is_changed_by_two_batches() -> None:
     picks = Picks.of(SIZES)
     every = np.concatenate([*picks.deleted, picks.updated, picks.merged_away])
     assert len(np.unique(every)) == len(every)
@@ -82,7 +82,7 @@ def test_no_key_is_picked_twice() -> None:
     assert every.max() < SIZES.rows
 
 
-def test_the_files_hold_what_their_names_say(workload: Workload) -> None:
+def test_each_file_of_a_workload_contains_the_keys_of_its_batch(workload: Workload) -> None:
     base = [k for file in sorted(workload.base.iterdir()) for k in keys_of(file)]
     assert base == list(range(SIZES.rows))
     appended = [k for file in workload.appends for k in keys_of(file)]
@@ -97,7 +97,7 @@ def test_the_files_hold_what_their_names_say(workload: Workload) -> None:
     assert len(hit) + len(new) == SIZES.merge_rows
 
 
-def test_the_truth_is_what_doing_it_all_in_memory_gives(workload: Workload) -> None:
+def test_the_expected_sums_equal_those_of_the_same_changes_in_memory(workload: Workload) -> None:
     rows = pq.read_table(workload.base)
     assert Sums.of(rows) == workload.truth.base
     appended = pa.concat_tables([rows, *(pq.read_table(file) for file in workload.appends)])
@@ -113,14 +113,14 @@ def test_the_truth_is_what_doing_it_all_in_memory_gives(workload: Workload) -> N
     assert Sums.of(merged) == workload.truth.merged
 
 
-def test_a_workload_that_is_there_is_not_made_again(workload: Workload) -> None:
+def test_an_existing_workload_is_not_generated_again(workload: Workload) -> None:
     before = {file: file.stat().st_mtime_ns for file in workload.folder.rglob("*.parquet")}
     again = generate(workload.folder.parent, SIZES)
     assert again == workload
     assert before == {f: f.stat().st_mtime_ns for f in workload.folder.rglob("*.parquet")}
 
 
-def test_an_incomplete_workload_is_made_again(tmp_path: Path) -> None:
+def test_an_incomplete_workload_is_generated_again(tmp_path: Path) -> None:
     whole = generate(tmp_path, Sizes(rows=10_000))
     (whole.folder / "truth.json").unlink()
     whole.merge.unlink()

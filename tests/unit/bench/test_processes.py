@@ -17,13 +17,13 @@ def burn(seconds: float) -> None:
         sum(range(1_000))
 
 
-def test_a_name_with_spaces_and_parentheses_does_not_shift_the_fields() -> None:
+def test_a_process_name_with_blanks_and_parentheses_is_parsed() -> None:
     times = [TICKS, 2 * TICKS, 3 * TICKS, 4 * TICKS]
     stat = f"42 (a b) c) S 7 42 42 0 -1 0 0 0 0 0 {' '.join(map(str, times))} 20 0 1 0 99"
     assert Process.parse(stat) == Process(pid=42, parent=7, cpu_seconds=10.0)
 
 
-def test_a_tree_is_the_root_and_what_is_below_it() -> None:
+def test_a_process_tree_contains_its_root_and_all_descendants() -> None:
     found = {
         pid: Process(pid=pid, parent=parent, cpu_seconds=0.0)
         for pid, parent in ((1, 0), (2, 1), (3, 2), (4, 1), (5, 4))
@@ -33,14 +33,14 @@ def test_a_tree_is_the_root_and_what_is_below_it() -> None:
     assert tree(9, found) == set()
 
 
-def test_the_cpu_seconds_of_a_child_count_once_it_has_ended() -> None:
+def test_the_cpu_seconds_of_a_finished_child_are_included() -> None:
     before = cpu_seconds(os.getpid())
     work = "import time\nwhile time.process_time() < 0.3: pass"
     subprocess.run([sys.executable, "-c", work], check=True)
     assert cpu_seconds(os.getpid()) - before >= 0.25
 
 
-def test_a_measurement_tells_wall_and_cpu_seconds_apart() -> None:
+def test_a_measurement_distinguishes_wall_seconds_from_cpu_seconds() -> None:
     meter = Meter(jvm_pid=os.getpid())
     _, busy = meter.measure(lambda: burn(0.2))
     assert busy.cpu_seconds >= 0.15
@@ -51,7 +51,7 @@ def test_a_measurement_tells_wall_and_cpu_seconds_apart() -> None:
     assert idle.cpu_seconds < idle.seconds
 
 
-def test_a_peak_is_seen_after_the_memory_is_given_back() -> None:
+def test_the_peak_memory_is_known_after_the_process_released_the_memory() -> None:
     child = subprocess.Popen(
         [
             sys.executable,

@@ -40,7 +40,7 @@ def measured(system: str = OURS, *, own: float = 3.0, flat: float = 2.0) -> list
     ]
 
 
-def test_a_figure_is_the_median_of_its_runs_and_a_ratio_is_between_medians() -> None:
+def test_figures_are_medians_and_ratios_are_computed_from_medians() -> None:
     records = [
         *(record("merge", FLAT, cpu, run=i) for i, cpu in enumerate((10.0, 12.0, 50.0))),
         *(record("merge", OURS, cpu, run=i, wall=2.0) for i, cpu in enumerate((2.0, 3.0, 99.0))),
@@ -56,19 +56,19 @@ def test_memory_is_the_highest_peak_of_all_runs() -> None:
     assert pair.figure.worker_peak_bytes == 102 << 20
 
 
-def test_a_compaction_is_paired_with_spark_and_all_else_with_flat_files() -> None:
+def test_compactions_are_compared_with_spark_and_other_cases_with_flat_files() -> None:
     found = {p.figure.case: p.yardstick.system for p in pairs(measured()) if p.yardstick}
     assert found.pop("compact.minor") == found.pop("compact.major") == SPARK
     assert set(found.values()) == {FLAT}
 
 
-def test_what_has_no_yardstick_has_no_ratio() -> None:
+def test_a_case_without_a_yardstick_has_no_ratio() -> None:
     (pair,) = pairs([record("compact.minor", "iceberg", 1.0)])
     assert pair.cpu_ratio is None
     assert pair.wall_ratio is None
 
 
-def test_a_yardstick_below_the_clock_does_not_divide_by_zero() -> None:
+def test_a_yardstick_of_zero_seconds_does_not_cause_a_division_by_zero() -> None:
     (pair,) = pairs([record("merge", FLAT, 0.0), record("merge", OURS, 0.5)])
     assert pair.cpu_ratio == 50.0
 
@@ -92,7 +92,7 @@ def test_every_case_is_in_a_table_with_its_ratio() -> None:
     assert len(memory.rows) == len(steps.rows) + len(STATES)
 
 
-def test_a_peer_stands_beside_us_and_beside_its_own_flat_files() -> None:
+def test_a_peer_is_compared_with_us_and_with_its_own_flat_files() -> None:
     ours, theirs = measured(), measured("delta", own=1.5, flat=1.0)
     steps, _, _, beside, _ = grids(pairs([*ours, *theirs]))
     found = {row[0]: dict(zip(steps.header, row, strict=True)) for row in steps.rows}
@@ -102,20 +102,20 @@ def test_a_peer_stands_beside_us_and_beside_its_own_flat_files() -> None:
     assert beside.rows[0][1:] == ("2.00 (1.50)",) * len(QUERIES)
 
 
-def test_a_case_that_a_peer_does_not_know_is_left_empty() -> None:
+def test_the_cells_of_a_case_that_a_peer_lacks_are_empty() -> None:
     theirs = [r for r in measured("delta") if r.case != "compact.minor"]
     steps, *_ = grids(pairs([*measured(), *theirs]))
     (minor,) = [row for row in steps.rows if row[0] == "minor compaction"]
     assert (minor[3], minor[4]) == ("", "")
 
 
-def test_a_grid_in_markdown_has_as_many_cells_in_every_line() -> None:
+def test_every_line_of_a_markdown_table_has_the_same_number_of_cells() -> None:
     for grid in grids(pairs(measured())):
         lines = [line for line in grid.markdown().splitlines() if line.startswith("|")]
         assert {line.count("|") for line in lines} == {len(grid.header) + 1}
 
 
-def test_a_page_keeps_its_prose_and_changes_only_between_the_markers() -> None:
+def test_a_page_changes_only_between_its_markers() -> None:
     text = f"before\n\n{BEGIN}\nold figures\n{END}\n\nafter\n"
     written = page(text, pairs(measured()), SETTING)
     assert written.startswith("before\n\n")
@@ -130,7 +130,7 @@ def test_a_page_without_markers_is_refused() -> None:
         page("prose only", pairs(measured()), SETTING)
 
 
-def test_records_are_a_json_list_that_reads_back(tmp_path: Path) -> None:
+def test_records_are_written_as_a_json_list_and_read_back_unchanged(tmp_path: Path) -> None:
     records = measured()
     path = tmp_path / "build" / "bench.json"
     write_records(path, records)
@@ -141,7 +141,7 @@ def test_records_are_a_json_list_that_reads_back(tmp_path: Path) -> None:
     assert Setting.read(tmp_path / "setting.json") == SETTING
 
 
-def test_one_cent_or_one_bit_of_the_hash_is_a_difference() -> None:
+def test_a_difference_of_one_cent_or_of_the_hash_raises_an_error() -> None:
     sums = Sums(rows=3, keys=6, quantity=9, paid_cents=100)
     found = Fingerprint(sums=sums, hash=77)
     require_sums(found, sums, "a")

@@ -53,7 +53,7 @@ BUCKETED = "file:/disk/campaign.db/bucketed"
         (Poll(reader="r", began_at=1.0, ended_at=2.0, tables={}), False),
     ],
 )
-def test_only_the_first_base_explains_that_history_is_missing(
+def test_only_the_first_base_of_a_table_excuses_a_not_enough_history_error(
     tmp_path: Path, poll: Poll, is_foreseen: bool
 ) -> None:
     answers = [
@@ -65,7 +65,7 @@ def test_only_the_first_base_explains_that_history_is_missing(
     assert was_turned_away_by_first_base(poll, read_bases(answers)) is is_foreseen
 
 
-def test_answers_of_writers_and_of_failed_jobs_name_no_base(tmp_path: Path) -> None:
+def test_answers_of_writers_and_failed_jobs_contain_no_bases(tmp_path: Path) -> None:
     file = tmp_path / "answer-1.json"
     file.write_text(json.dumps({"table": "campaign.parted", "details": {}}), encoding="utf-8")
     assert read_bases([file]) == []

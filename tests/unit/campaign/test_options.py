@@ -14,7 +14,7 @@ from tests.proofs.campaign.__main__ import main
         (["--s3", "--hdfs"], "not allowed with"),
     ],
 )
-def test_what_no_campaign_can_do_is_refused_before_anything_is_started(
+def test_invalid_combinations_of_options_are_refused_before_the_start(
     asked: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -81,7 +81,7 @@ def after(*numbers: int) -> list[Row]:
 ALL = "5:9223372036854775807::"
 
 
-def test_what_the_snapshot_lets_see_is_right() -> None:
+def test_rows_that_match_the_readers_snapshot_are_not_a_violation() -> None:
     assert look(after(), "1:9223372036854775807::") == []
     assert look(after(1), "2:9223372036854775807::") == []
     assert look(after(1, 2), "4:9223372036854775807::4") == []
@@ -101,7 +101,9 @@ def test_what_the_snapshot_lets_see_is_right() -> None:
     ],
     ids=["lost", "doubled", "one change lost", "an older state", "applied twice", "half"],
 )
-def test_other_rows_are_a_violation(rows: list[Row], told: str) -> None:
+def test_lost_doubled_unexpected_or_outdated_rows_are_a_violation(
+    rows: list[Row], told: str
+) -> None:
     (violation,) = look(rows, ALL)
     assert told in violation.detail
 
@@ -111,21 +113,21 @@ def test_rows_of_an_open_write_are_a_violation() -> None:
     assert "unexpected" in violation.detail
 
 
-def test_a_confirmed_change_that_a_later_reader_may_not_see_is_a_violation() -> None:
+def test_a_confirmed_change_that_a_later_snapshot_hides_is_a_violation() -> None:
     (violation,) = look(after(1, 2), "5:5:5:", began_at=9.0)
     assert "confirmed before and not visible: change 3 (write ID 5)" in violation.detail
 
 
-def test_a_change_that_was_confirmed_later_may_be_hidden() -> None:
+def test_a_change_confirmed_after_the_reader_began_may_be_hidden() -> None:
     assert look(after(1, 2), "5:5:5:", began_at=4.0) == []
 
 
-def test_another_answer_in_the_same_snapshot_is_a_violation() -> None:
+def test_two_different_results_in_one_snapshot_are_a_violation() -> None:
     (violation,) = look(after(1), "2:9223372036854775807::", again=after(1)[1:])
     assert "read twice" in violation.detail
 
 
-def test_a_version_has_all_changes_up_to_it_also_read_as_changes() -> None:
+def test_a_version_contains_all_changes_up_to_it_when_read_or_replayed() -> None:
     now = after(1, 2, 3)
     for version, numbers in {1: (), 2: (1,), 3: (1, 2), 4: (1, 2), 5: (1, 2, 3)}.items():
         then = after(*numbers)
@@ -133,7 +135,7 @@ def test_a_version_has_all_changes_up_to_it_also_read_as_changes() -> None:
         assert look(now, ALL, past=(version, None, None)) == []
 
 
-def test_other_rows_of_a_version_are_a_violation() -> None:
+def test_wrong_rows_of_a_version_are_a_violation_when_read_or_replayed() -> None:
     now = after(1, 2, 3)
     (violation,) = look(now, ALL, past=(3, after(1), after(1, 2)))
     assert violation.detail.startswith("as of version 3: ")
@@ -144,7 +146,7 @@ def test_other_rows_of_a_version_are_a_violation() -> None:
     assert "unexpected" in violation.detail
 
 
-def test_one_write_id_for_two_changes_is_a_violation() -> None:
+def test_two_changes_with_the_same_write_id_are_a_violation() -> None:
     doubled = {**COMMITS, 3: Commit(number=3, write_id=3, told_at=3.0)}
     (violation,) = judge(History(plans=PLANS, commits=doubled), [], {}.__getitem__)
     assert "write ID 3 was answered for 2 changes" in violation.detail
@@ -180,7 +182,7 @@ def test_the_model_applies_each_action() -> None:
     assert rows == {6 * SPAN: (2, "6")}
 
 
-def test_drawn_changes_keep_the_rules_that_make_write_ids_a_serial_order() -> None:
+def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() -> None:
     drawn: list[Plan] = []
     for number in range(1, 400):
         plan = draw(dice(f"7/{number}"), number=number, confirmed=drawn)
@@ -196,7 +198,7 @@ def test_drawn_changes_keep_the_rules_that_make_write_ids_a_serial_order() -> No
     assert drawn[-1] == draw(dice("7/399"), number=399, confirmed=drawn[:-1])
 
 
-def test_every_drawn_change_is_a_job_on_its_table() -> None:
+def test_every_drawn_change_becomes_a_job_on_its_table() -> None:
     drawn: list[Plan] = []
     for number in range(1, 100):
         plan = draw(dice(number), number=number, confirmed=drawn)
@@ -205,7 +207,7 @@ def test_every_drawn_change_is_a_job_on_its_table() -> None:
         drawn.append(plan)
 
 
-def test_looks_and_rows_come_back_from_their_files(tmp_path: Path) -> None:
+def test_polls_and_rows_are_read_back_unchanged_and_cut_lines_are_ignored(tmp_path: Path) -> None:
     rows = flat(Table.PARTED, {5: (1, "1"), 4: (2, "1")})
     assert rows == [(4, 2, "1", 0), (5, 1, "1", 1)]
     name = keep(tmp_path, rows)

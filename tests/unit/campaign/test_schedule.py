@@ -15,7 +15,7 @@ from tests.proofs.campaign.schedule import (
 MINUTE = 60.0
 
 
-def test_the_same_seed_tells_the_same() -> None:
+def test_the_same_seed_gives_the_same_dooms_and_incidents() -> None:
     assert [doom(3, "writer-1", life) for life in range(50)] == [
         doom(3, "writer-1", life) for life in range(50)
     ]
@@ -23,26 +23,26 @@ def test_the_same_seed_tells_the_same() -> None:
     assert reader_doom(3, "r", 1) == reader_doom(3, "r", 1)
 
 
-def test_other_seeds_seats_and_lives_end_in_other_ways() -> None:
+def test_different_seeds_seats_and_lives_have_different_dooms() -> None:
     ends = {doom(seed, seat, life) for seed in (1, 2) for seat in "ab" for life in range(9)}
     assert len(ends) == 36
     assert incidents(1, 10 * MINUTE) != incidents(2, 10 * MINUTE)
 
 
-def test_whoever_is_frozen_is_so_beyond_the_time_out_of_transactions() -> None:
+def test_a_freeze_lasts_longer_than_the_transaction_timeout() -> None:
     for life in range(500):
         end = doom(1, "writer-1", life, timeout_s=20.0)
         if end.blow in {Blow.FREEZE, Blow.FREEZE_AND_KILL, Blow.REPLACE}:
             assert end.lasts_s > 20.0
 
 
-def test_every_blow_is_dealt_and_most_are_kills() -> None:
+def test_every_kind_of_blow_occurs_and_most_are_kills() -> None:
     blows = [doom(1, "writer-1", life).blow for life in range(500)]
     assert set(blows) == set(Blow)
     assert blows.count(Blow.KILL) > 350
 
 
-def test_every_server_fault_happens_in_five_minutes_and_none_before_another() -> None:
+def test_every_server_fault_occurs_within_five_minutes_in_order_of_time() -> None:
     for seed in range(20):
         found = incidents(seed, 5 * MINUTE)
         assert {incident.fault for incident in found} == set(ServerFault)
@@ -51,7 +51,7 @@ def test_every_server_fault_happens_in_five_minutes_and_none_before_another() ->
         assert times[-1] < 5 * MINUTE
 
 
-def test_ends_are_aimed_at_every_step_of_the_driver_they_are_for() -> None:
+def test_dooms_are_aimed_at_every_step_of_their_kind_of_driver() -> None:
     for habits in (WRITER, CLEANER):
         aims = {doom(1, "seat", life, habits=habits).aim for life in range(500)}
         assert aims == {None, *habits.steps}

@@ -120,7 +120,7 @@ def end(blow: Blow, *, after_jobs: int = 0) -> Doom:
     return Doom(blow=blow, after_jobs=after_jobs, delay_s=2.0, lasts_s=30.0)
 
 
-def test_what_a_killed_driver_was_doing_is_tried_again_under_the_same_key(tmp_path: Path) -> None:
+def test_the_job_of_a_killed_driver_is_retried_with_the_same_job_key(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.KILL))
     place.pass_to(1.0)
     first = place.last.spec()
@@ -141,7 +141,7 @@ def test_what_a_killed_driver_was_doing_is_tried_again_under_the_same_key(tmp_pa
     assert place.troubles == []
 
 
-def test_a_driver_lives_until_the_job_of_its_doom(tmp_path: Path) -> None:
+def test_a_driver_is_not_killed_before_the_job_of_its_doom(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.KILL, after_jobs=1))
     place.pass_to(1.0)
     place.pass_to(10.0)
@@ -152,7 +152,7 @@ def test_a_driver_lives_until_the_job_of_its_doom(tmp_path: Path) -> None:
     assert sorted(place.changes.commits) == [1]
 
 
-def test_an_aimed_end_waits_for_the_first_job_that_takes_the_step(tmp_path: Path) -> None:
+def test_an_aimed_kill_waits_for_the_first_job_that_reaches_the_step(tmp_path: Path) -> None:
     aimed = Doom(blow=Blow.KILL, after_jobs=0, delay_s=0.1, lasts_s=30.0, aim="published")
     place = Place(tmp_path, aimed)
     place.pass_to(1.0)
@@ -167,7 +167,7 @@ def test_an_aimed_end_waits_for_the_first_job_that_takes_the_step(tmp_path: Path
     assert place.record.kills_at == {"writer: published": 1}
 
 
-def test_a_driver_that_is_idle_when_its_time_comes_is_struck_in_its_next_job(
+def test_a_driver_that_is_idle_at_its_time_is_killed_in_its_next_job(
     tmp_path: Path,
 ) -> None:
     place = Place(tmp_path, end(Blow.KILL))
@@ -182,7 +182,7 @@ def test_a_driver_that_is_idle_when_its_time_comes_is_struck_in_its_next_job(
     assert place.processes[0].done_to == ["kill"]
 
 
-def test_a_frozen_driver_goes_on_with_its_own_job(tmp_path: Path) -> None:
+def test_a_frozen_driver_is_thawed_and_continues_with_its_own_job(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.FREEZE))
     place.pass_to(1.0)
     place.pass_to(3.1)
@@ -198,7 +198,7 @@ def test_a_frozen_driver_goes_on_with_its_own_job(tmp_path: Path) -> None:
     assert place.troubles == []
 
 
-def test_a_frozen_driver_may_be_killed_in_its_sleep(tmp_path: Path) -> None:
+def test_a_driver_can_be_killed_while_it_is_frozen(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.FREEZE_AND_KILL))
     place.pass_to(1.0)
     place.pass_to(3.1)
@@ -207,7 +207,7 @@ def test_a_frozen_driver_may_be_killed_in_its_sleep(tmp_path: Path) -> None:
     assert place.record.counts["kills"] == 1
 
 
-def test_a_zombie_wakes_beside_the_driver_that_has_taken_over(tmp_path: Path) -> None:
+def test_a_replaced_driver_is_thawed_while_its_successor_runs(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.REPLACE))
     place.pass_to(1.0)
     place.pass_to(3.1)
@@ -223,7 +223,9 @@ def test_a_zombie_wakes_beside_the_driver_that_has_taken_over(tmp_path: Path) ->
     assert place.troubles == []
 
 
-def test_a_zombie_that_commits_as_well_is_trouble(tmp_path: Path) -> None:
+def test_a_commit_by_both_a_replaced_driver_and_its_successor_is_a_violation(
+    tmp_path: Path,
+) -> None:
     place = Place(tmp_path, end(Blow.REPLACE))
     place.pass_to(1.0)
     place.pass_to(3.1)
@@ -235,7 +237,7 @@ def test_a_zombie_that_commits_as_well_is_trouble(tmp_path: Path) -> None:
     assert place.troubles == ["doubled"]
 
 
-def test_a_stuttering_driver_ends_the_stutter_awake(tmp_path: Path) -> None:
+def test_a_driver_that_is_frozen_repeatedly_is_thawed_at_the_end(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.STUTTER))
     for tenth in range(400):
         place.pass_to(tenth / 10)
@@ -245,7 +247,7 @@ def test_a_stuttering_driver_ends_the_stutter_awake(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blow", [Blow.FREEZE, Blow.STUTTER])
-def test_who_survives_a_blow_awaits_the_next(tmp_path: Path, blow: Blow) -> None:
+def test_a_driver_that_survives_a_blow_gets_the_next_blow(tmp_path: Path, blow: Blow) -> None:
     place = Place(tmp_path, end(blow), end(Blow.KILL))
     place.pass_to(1.0)
     place.pass_to(3.1)
@@ -256,7 +258,7 @@ def test_who_survives_a_blow_awaits_the_next(tmp_path: Path, blow: Blow) -> None
     assert place.processes[0].done_to[-1] == "kill"
 
 
-def test_an_aimed_stutter_is_one_blow(tmp_path: Path) -> None:
+def test_an_aimed_stutter_counts_as_one_blow(tmp_path: Path) -> None:
     aimed = Doom(blow=Blow.STUTTER, after_jobs=0, delay_s=0.1, lasts_s=12.0, aim="staged")
     place = Place(tmp_path, aimed)
     for tenth in range(400):
@@ -275,7 +277,7 @@ def test_an_aimed_stutter_is_one_blow(tmp_path: Path) -> None:
         ("JobFailedError", ["unforeseen"]),
     ],
 )
-def test_only_what_a_retry_may_heal_is_foreseen(
+def test_only_errors_that_a_retry_can_resolve_are_expected(
     tmp_path: Path, error: str, troubles: list[str]
 ) -> None:
     place = Place(tmp_path)
@@ -285,7 +287,7 @@ def test_only_what_a_retry_may_heal_is_foreseen(
     assert place.troubles == troubles
 
 
-def test_on_a_full_disk_any_failure_is_foreseen(tmp_path: Path) -> None:
+def test_every_failure_is_expected_while_a_disk_is_full(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.pass_to(1.0)
     place.record.full_disks.append((1.5, None))
@@ -294,7 +296,7 @@ def test_on_a_full_disk_any_failure_is_foreseen(tmp_path: Path) -> None:
     assert place.troubles == []
 
 
-def test_a_driver_that_ends_by_itself_is_trouble_and_its_job_goes_on(tmp_path: Path) -> None:
+def test_an_unexpected_end_of_a_driver_is_reported_and_its_job_is_retried(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.pass_to(1.0)
     place.last.has_ended = True
@@ -303,7 +305,7 @@ def test_a_driver_that_ends_by_itself_is_trouble_and_its_job_goes_on(tmp_path: P
     assert place.last.spec().job_key == "campaign/change/1"
 
 
-def test_a_closed_place_is_not_taken_again(tmp_path: Path) -> None:
+def test_a_closed_seat_starts_no_new_driver(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.pass_to(1.0)
     place.seat.close()

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_no_area_is_every_area(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_area_all_areas_run_and_an_unknown_area_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tried: list[str] = []
 
     def try_one(area: str, _place: Path, _only: str) -> list[Cell]:

@@ -20,7 +20,9 @@ _REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_each_test_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_test_becomes_a_row_with_its_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     report = tmp_path / "junit.xml"
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: report.write_text(_REPORT))
     cells = list(Lives(area="a", version="1", tests=("t",), suffix="!").cells(tmp_path, ""))
@@ -31,7 +33,7 @@ def test_each_test_is_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
-def test_the_report_of_an_earlier_run_is_not_believed(
+def test_the_report_of_an_earlier_run_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "junit.xml").write_text(_REPORT)
@@ -40,7 +42,7 @@ def test_the_report_of_an_earlier_run_is_not_believed(
         list(Lives(area="a", version="1", tests=("t",)).cells(tmp_path, ""))
 
 
-def test_words_that_no_test_can_have_try_none(
+def test_no_test_runs_for_words_that_no_test_name_can_contain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it was run"))

@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_page_is_made_of_what_was_seen_last() -> None:
+def test_the_page_matches_the_recorded_outcomes() -> None:
     assert block() == "\n".join(lines(read())).strip()
 
 
-def test_every_pair_was_let_meet_on_both_metastores_and_ended_as_it_had_to() -> None:
+def test_every_pair_has_run_on_both_metastores_with_the_expected_outcome() -> None:
     record = read()
     assert [cell for cell in every_cell() if cell not in record] == []
     assert [cell for cell, seen in record.items() if not is_right(cell, seen)] == []
 
 
-def test_there_are_25_pairs_in_two_policies_two_orders_and_on_two_metastores() -> None:
+def test_the_25_pairs_run_with_two_policies_in_two_orders_on_two_metastores() -> None:
     assert len(set(every_cell())) == 25 * 2 * 2 * 2
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_record_is_read_back_unchanged_and_is_shown_on_the_page(tmp_path: Path) -> None:
     page, file = tmp_path / "page.md", tmp_path / "record.json"
     page.write_text(PAGE.read_text())
     seen = Seen(outcome=ConflictOutcome.BOTH, told="a; b", trouble="")
@@ -34,7 +34,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert block(page) == "\n".join(lines(record)).strip()
 
 
-def test_a_pair_that_ends_otherwise_is_said_aloud() -> None:
+def test_an_unexpected_outcome_of_a_pair_is_marked_on_the_page() -> None:
     cell = next(iter(every_cell()))
     record = {cell: Seen(outcome=None, told="it froze", trouble="it broke off")}
     text = "\n".join(lines(record))
@@ -42,7 +42,7 @@ def test_a_pair_that_ends_otherwise_is_said_aloud() -> None:
     assert text.count("not run") == 199
 
 
-def test_what_ends_otherwise_by_intention_has_a_note() -> None:
+def test_each_intended_exception_from_the_policies_has_a_note() -> None:
     for cell, (wanted, note) in OTHERWISE.items():
         assert expected(cell) == (wanted, note)
         assert note

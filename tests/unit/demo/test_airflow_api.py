@@ -114,24 +114,26 @@ def test_all_pages_of_a_long_list_are_read(api: AirflowApi) -> None:
     assert runs[0].is_over
 
 
-def test_it_logs_in_once(api: AirflowApi, page: type[Page]) -> None:
+def test_the_api_client_logs_in_only_once(api: AirflowApi, page: type[Page]) -> None:
     api.runs("d")
     api.runs("d")
     assert [path for _, path, _ in page.asked] == ["/auth/token"]
 
 
-def test_a_task_without_a_result_has_none(api: AirflowApi) -> None:
+def test_the_result_of_a_task_without_an_xcom_is_none(api: AirflowApi) -> None:
     assert api.result("d", "r1", "merge") == {"rows": 3}
     assert api.result("d", "r1", "other") is None
 
 
-def test_a_refused_call_is_an_error_that_names_it(api: AirflowApi) -> None:
+def test_a_refused_call_raises_an_error_with_its_path_and_status(api: AirflowApi) -> None:
     with pytest.raises(AirflowApiError, match="GET /api/v2/importErrors answered 404") as caught:
         api.import_errors()
     assert caught.value.status == 404
 
 
-def test_unpausing_and_clearing_change_one_thing(api: AirflowApi, page: type[Page]) -> None:
+def test_only_paused_dags_are_unpaused_and_only_failed_tasks_are_cleared(
+    api: AirflowApi, page: type[Page]
+) -> None:
     api.unpause("paused")
     api.unpause("running")
     run = Run(dag_id="d", run_id="a/b", state="failed", day=None, start=None, end=None)
@@ -146,7 +148,7 @@ def test_unpausing_and_clearing_change_one_thing(api: AirflowApi, page: type[Pag
     ]
 
 
-def test_a_run_that_is_there_is_not_triggered_again(api: AirflowApi, page: type[Page]) -> None:
+def test_triggering_an_existing_run_is_not_an_error(api: AirflowApi, page: type[Page]) -> None:
     for run_id in ("new", "there"):
         api.trigger("d", run_id)
     assert page.asked[1:] == [
@@ -155,7 +157,7 @@ def test_a_run_that_is_there_is_not_triggered_again(api: AirflowApi, page: type[
     ]
 
 
-def test_a_page_that_fails_now_and_then_is_asked_again(
+def test_a_request_that_fails_is_retried_until_a_limit(
     api: AirflowApi, page: type[Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demo.airflow_api._PAUSE_S", 0.0)
@@ -166,7 +168,9 @@ def test_a_page_that_fails_now_and_then_is_asked_again(
         api.runs("d")
 
 
-def test_health_needs_no_password_and_no_server(api: AirflowApi, tmp_path: Path) -> None:
+def test_health_is_returned_without_a_login_and_without_a_server(
+    api: AirflowApi, tmp_path: Path
+) -> None:
     assert api.health()["scheduler"] == "healthy"
     assert api.health()["triggerer"] == "None"
     nobody = AirflowApi("http://127.0.0.1:9", tmp_path / "none")

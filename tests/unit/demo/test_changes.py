@@ -49,7 +49,7 @@ def test_the_key_is_unique_in_all_flights_of_the_year(flights: pa.Table) -> None
 
 
 @pytest.mark.parametrize("left_out", KEY[1:])
-def test_the_key_has_no_column_too_many(flights: pa.Table, left_out: str) -> None:
+def test_no_column_of_the_key_is_superfluous(flights: pa.Table, left_out: str) -> None:
     fewer = tuple(name for name in KEY if name != left_out)
     assert distinct(flights, fewer) < flights.num_rows
 
@@ -60,7 +60,9 @@ def test_every_column_of_the_source_is_planned_or_actual(flights: pa.Table) -> N
     assert all(flights[name].null_count == 0 for name in PLANNED)
 
 
-def test_a_batch_schedules_tomorrow_and_settles_today(flights: pa.Table) -> None:
+def test_a_batch_inserts_the_next_days_flights_and_changes_todays_flights(
+    flights: pa.Table,
+) -> None:
     batch = changes_of(flights, DAY)
     assert of_op(batch, "I")["day"].unique().to_pylist() == [DAY.day + 1]
     for op in ("U", "D"):
@@ -70,36 +72,38 @@ def test_a_batch_schedules_tomorrow_and_settles_today(flights: pa.Table) -> None
     assert sum(counts) == batch.num_rows
 
 
-def test_an_insert_knows_nothing_of_the_flight(flights: pa.Table) -> None:
+def test_an_insert_has_only_the_planned_columns(flights: pa.Table) -> None:
     inserts = of_op(changes_of(flights, DAY), "I")
     assert all(inserts[name].null_count == inserts.num_rows for name in ACTUAL)
     assert all(inserts[name].null_count == 0 for name in PLANNED)
 
 
-def test_an_update_is_the_whole_row_of_a_flight_that_left(flights: pa.Table) -> None:
+def test_an_update_has_all_columns_of_a_flight_that_departed(flights: pa.Table) -> None:
     updates = of_op(changes_of(flights, DAY), "U").drop_columns("op")
     same_day = pc.and_(pc.equal(flights["month"], DAY.month), pc.equal(flights["day"], DAY.day))
     left = flights.filter(pc.and_(same_day, pc.is_valid(flights["dep_time"])))
     assert updates.equals(left)
 
 
-def test_a_delete_is_a_key_and_nothing_more(flights: pa.Table) -> None:
+def test_a_delete_has_only_the_key_columns(flights: pa.Table) -> None:
     deletes = of_op(changes_of(flights, DAY), "D").drop_columns("op")
     others = [name for name in deletes.column_names if name not in KEY]
     assert all(deletes[name].null_count == deletes.num_rows for name in others)
 
 
-def test_no_key_is_twice_in_one_batch(flights: pa.Table) -> None:
+def test_each_key_occurs_only_once_in_a_batch(flights: pa.Table) -> None:
     for day in first_days(31):
         batch = changes_of(flights, day)
         assert distinct(batch, KEY) == batch.num_rows
 
 
-def test_the_last_day_of_the_source_schedules_nothing(flights: pa.Table) -> None:
+def test_the_batch_of_the_last_day_inserts_no_flights(flights: pa.Table) -> None:
     assert of_op(changes_of(flights, LAST_DAY), "I").num_rows == 0
 
 
-def test_cutting_twice_gives_the_same_bytes(flights: pa.Table, tmp_path: Path) -> None:
+def test_generating_the_batches_twice_gives_the_same_files(
+    flights: pa.Table, tmp_path: Path
+) -> None:
     for folder in ("first", "second", "second"):
         cut(flights, tmp_path / folder, days=3)
     names = sorted(file.name for file in (tmp_path / "first").iterdir())
@@ -109,7 +113,7 @@ def test_cutting_twice_gives_the_same_bytes(flights: pa.Table, tmp_path: Path) -
         assert first.read_bytes() == second.read_bytes()
 
 
-def test_the_counts_are_those_of_the_files(flights: pa.Table, tmp_path: Path) -> None:
+def test_the_reported_counts_match_the_rows_in_the_files(flights: pa.Table, tmp_path: Path) -> None:
     counts = cut(flights, tmp_path, days=2)
     assert counts[date(2013, 1, 1)] == BatchCounts(inserts=943, updates=838, deletes=4)
     for day, told in counts.items():
@@ -117,7 +121,9 @@ def test_the_counts_are_those_of_the_files(flights: pa.Table, tmp_path: Path) ->
         assert told.inserts + told.updates + told.deletes == batch.num_rows
 
 
-def test_the_bootstrap_is_the_schedule_of_the_first_day(flights: pa.Table, tmp_path: Path) -> None:
+def test_the_bootstrap_file_contains_the_planned_flights_of_the_first_day(
+    flights: pa.Table, tmp_path: Path
+) -> None:
     cut(flights, tmp_path, days=1)
     bootstrap = pq.read_table(tmp_path / BOOTSTRAP_FILE)
     assert bootstrap.num_rows == 842
@@ -127,13 +133,15 @@ def test_the_bootstrap_is_the_schedule_of_the_first_day(flights: pa.Table, tmp_p
 
 
 @pytest.mark.parametrize("days", [0, 366])
-def test_days_outside_the_year_are_refused(flights: pa.Table, tmp_path: Path, days: int) -> None:
+def test_numbers_of_days_outside_one_year_are_refused(
+    flights: pa.Table, tmp_path: Path, days: int
+) -> None:
     with pytest.raises(ValueError, match=f"{days} days"):
         cut(flights, tmp_path, days=days)
     assert not any(tmp_path.iterdir())
 
 
-def test_applying_all_batches_by_hand_gives_the_flights_that_left(flights: pa.Table) -> None:
+def test_the_batches_applied_row_by_row_give_the_expected_flights(flights: pa.Table) -> None:
     """Five days replayed row by row: what the three clauses of the merge mean."""
     rows: dict[tuple[object, ...], dict[str, object]] = {}
     bootstrap = [{**row, **dict.fromkeys(ACTUAL)} for row in day_rows(flights, 1)]

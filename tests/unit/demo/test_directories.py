@@ -14,7 +14,7 @@ def make(folder: Path, **files: int) -> None:
         (folder / name).write_bytes(b"x" * size)
 
 
-def test_only_directories_of_the_format_and_their_data_count(tmp_path: Path) -> None:
+def test_only_bases_and_deltas_and_their_visible_files_are_counted(tmp_path: Path) -> None:
     make(tmp_path / "month=1" / "delta_0000001_0000001_0000", bucket_00000=7, _hiveacid=3)
     make(tmp_path / "month=1" / "_tmp_hiveacid_1" / "delta_0000002_0000002_0000", bucket_00000=5)
     make(tmp_path / "base_0000001")
@@ -28,7 +28,7 @@ def test_a_table_without_a_folder_has_no_directories(tmp_path: Path) -> None:
     assert DirectoryWatch(tmp_path / "nowhere").look().directories == ()
 
 
-def test_the_past_is_remembered(tmp_path: Path) -> None:
+def test_earlier_and_later_pictures_of_the_directories_are_found_by_time(tmp_path: Path) -> None:
     times = iter([10.0, 20.0])
     watch = DirectoryWatch(tmp_path, lambda: next(times))
     make(tmp_path / "delta_0000001_0000001_0000", bucket_00000=1)
@@ -49,7 +49,7 @@ def test_the_past_is_remembered(tmp_path: Path) -> None:
     ]
 
 
-def test_looking_again_at_the_same_only_lengthens_its_time(tmp_path: Path) -> None:
+def test_an_unchanged_directory_extends_the_time_of_its_picture(tmp_path: Path) -> None:
     times = iter([10.0, 20.0])
     watch = DirectoryWatch(tmp_path, lambda: next(times))
     first = watch.look()

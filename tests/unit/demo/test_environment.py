@@ -31,13 +31,13 @@ def environment_of(layout: DemoLayout) -> dict[str, str]:
     )
 
 
-def test_every_address_is_loopback(layout: DemoLayout) -> None:
+def test_every_address_of_the_demo_is_a_loopback_address(layout: DemoLayout) -> None:
     text = json.dumps(environment_of(layout))
     assert set(re.findall(r"\d+\.\d+\.\d+\.\d+", text)) == {"127.0.0.1"}
     assert environment_of(layout)["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:18080"
 
 
-def test_nothing_of_another_airflow_or_spark_is_inherited(
+def test_variables_of_a_different_airflow_or_spark_are_not_inherited(
     layout: DemoLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://elsewhere")
@@ -48,25 +48,25 @@ def test_nothing_of_another_airflow_or_spark_is_inherited(
     assert environment["HIVEACID_UNRELATED"] == "kept"
 
 
-def test_spark_submit_is_found_first(layout: DemoLayout) -> None:
+def test_the_demos_own_spark_submit_is_first_on_path(layout: DemoLayout) -> None:
     environment = environment_of(layout)
     assert environment["PATH"].startswith(f"{layout.spark_programs}:")
     assert environment["SPARK_HOME"] == str(spark_home(layout))
     assert environment[MARK] == str(layout.home)
 
 
-def test_both_connections_are_complete(layout: DemoLayout) -> None:
+def test_the_demo_defines_its_metastore_and_spark_connections(layout: DemoLayout) -> None:
     environment = environment_of(layout)
     metastore = json.loads(environment["AIRFLOW_CONN_HIVE_ACID_DEFAULT"])
     assert metastore == {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": 9083}
     assert json.loads(environment["AIRFLOW_CONN_SPARK_DEFAULT"])["host"].startswith("local[")
 
 
-def test_a_missing_spark_is_named(tmp_path: Path) -> None:
+def test_a_missing_spark_raises_an_error_that_names_make_setup(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="make setup"):
         spark_home(DemoLayout.of(tmp_path))
 
 
-def test_the_folder_with_the_password_is_closed_to_others(layout: DemoLayout) -> None:
+def test_only_the_owner_can_read_the_folder_with_the_password(layout: DemoLayout) -> None:
     assert layout.passwords.parent == layout.airflow
     assert layout.airflow.stat().st_mode & 0o077 == 0

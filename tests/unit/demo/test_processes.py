@@ -54,25 +54,25 @@ def started(program: str, home: Path, *words: str) -> Iterator[subprocess.Popen[
         process.kill()
 
 
-def test_a_process_is_known_by_its_mark(tmp_path: Path) -> None:
+def test_a_process_of_the_demo_is_found_by_its_mark(tmp_path: Path) -> None:
     with started(_SLEEP, tmp_path) as process:
         assert [found.pid for found in processes_of(tmp_path)] == [process.pid]
         assert processes_of(tmp_path / "another") == ()
 
 
-def test_a_polite_process_ends_on_the_first_signal(tmp_path: Path) -> None:
+def test_a_process_that_handles_signals_ends_without_a_kill(tmp_path: Path) -> None:
     with started(_SLEEP, tmp_path) as process:
         assert end_all(tmp_path, task_s=1, ask_s=10, grace_s=10) == 1
         assert process.wait() != -9
 
 
-def test_a_deaf_process_ends_too(tmp_path: Path) -> None:
+def test_a_process_that_ignores_signals_is_killed(tmp_path: Path) -> None:
     with started(_DEAF, tmp_path) as process:
         end_all(tmp_path, task_s=0.2, ask_s=0.2, grace_s=0.2)
         assert process.wait() == -9
 
 
-def test_an_orphan_is_found_after_its_parent_has_gone(tmp_path: Path) -> None:
+def test_an_orphaned_process_is_found_and_ended(tmp_path: Path) -> None:
     with started(_PARENT, tmp_path) as parent:
         parent.wait()
         (orphan,) = processes_of(tmp_path)
@@ -81,14 +81,14 @@ def test_an_orphan_is_found_after_its_parent_has_gone(tmp_path: Path) -> None:
         assert processes_of(tmp_path) == ()
 
 
-def test_a_process_without_the_mark_is_left_alone(tmp_path: Path) -> None:
+def test_a_process_without_the_mark_is_not_ended(tmp_path: Path) -> None:
     with started(_SLEEP, tmp_path / "another") as stranger:
         assert end_all(tmp_path, task_s=0.2, ask_s=0.2, grace_s=0.2) == 0
         time.sleep(0.2)
         assert stranger.poll() is None
 
 
-def test_a_running_task_ends_before_the_component_that_runs_it(tmp_path: Path) -> None:
+def test_a_running_task_is_ended_before_the_component_that_runs_it(tmp_path: Path) -> None:
     order = tmp_path / "order"
     with started(_TASK, tmp_path, str(order)):
         end_all(tmp_path, task_s=10, ask_s=10, grace_s=5)

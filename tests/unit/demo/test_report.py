@@ -30,20 +30,20 @@ def report_of(width: int) -> tuple[Report, io.StringIO]:
     return Report(Console(file=said, width=width, highlight=False)), said
 
 
-def test_a_table_of_jobs_fits_a_hundred_and_ten_columns() -> None:
+def test_a_table_of_jobs_fits_into_110_columns() -> None:
     report, said = report_of(110)
     report.show_jobs([JOB])
     for text in (JOB.title, "success (try 2)", "123.4", "1,943", "1,838", "26.8 KiB", "committed"):
         assert text in said.getvalue()
 
 
-def test_on_a_narrow_terminal_nothing_is_cut_off() -> None:
+def test_on_a_narrow_terminal_no_text_is_cut_off() -> None:
     report, said = report_of(60)
     report.show_jobs([JOB])
     assert "…" not in said.getvalue()
 
 
-def test_directories_are_shown_side_by_side() -> None:
+def test_directories_before_and_after_are_shown_side_by_side() -> None:
     before = (DirectorySize(path="month=1/delta_0000001_0000001_0000", files=1, size_bytes=512),)
     after = (DirectorySize(path="month=1/base_0000001", files=1, size_bytes=2048),)
     report, said = report_of(100)
@@ -60,7 +60,7 @@ def test_directories_are_shown_side_by_side() -> None:
     assert base.index("2.0 KiB") > delta.index("512 B")
 
 
-def test_rows_that_differ_are_listed_up_to_ten() -> None:
+def test_at_most_ten_different_rows_are_listed() -> None:
     differences = tuple(
         Difference(day=DAY, side="missing", row=f"{{'row': [{n}]}}") for n in range(12)
     )
@@ -74,7 +74,7 @@ def test_rows_that_differ_are_listed_up_to_ten() -> None:
     assert "2 more rows" in said.getvalue()
 
 
-def test_a_log_says_when_a_step_begins_and_ends() -> None:
+def test_the_log_shows_the_beginning_and_end_of_each_step() -> None:
     report, said = report_of(100)
     with report.step("merging"):
         report.tell("found [red] in a name")

@@ -60,7 +60,7 @@ def log_of(page: Page) -> tuple[RunLog, list[str]]:
     return RunLog(cast("AirflowApi", page), say=said.append), said
 
 
-def test_a_task_that_ends_is_told_once() -> None:
+def test_a_finished_task_is_logged_once() -> None:
     page = Page()
     log, said = log_of(page)
     page.add(MERGE, "merge", "running")
@@ -76,7 +76,7 @@ def test_a_task_that_ends_is_told_once() -> None:
     assert "943 inserted, 838 updated, 4 deleted" in line
 
 
-def test_a_task_that_failed_has_a_line_without_a_result() -> None:
+def test_the_line_of_a_failed_task_says_that_it_has_no_result() -> None:
     page = Page()
     log, said = log_of(page)
     page.add(MERGE, "merge", "failed")
@@ -86,7 +86,7 @@ def test_a_task_that_failed_has_a_line_without_a_result() -> None:
     assert log.lines()[0].rows == (0, 0, 0)
 
 
-def test_of_several_statements_the_last_one_is_told() -> None:
+def test_the_line_of_several_statements_shows_the_last_one() -> None:
     page = Page()
     log, said = log_of(page)
     rows = {"inserted": 16, "updated": 0, "deleted": 0}
@@ -97,7 +97,7 @@ def test_of_several_statements_the_last_one_is_told() -> None:
     assert "committed" in said[0]
 
 
-def test_lines_come_in_the_order_of_the_runs() -> None:
+def test_lines_are_in_the_order_of_the_runs() -> None:
     page = Page()
     log, _ = log_of(page)
     page.add(COMPACTION, "compact", "success", {"status": "committed"})
@@ -108,7 +108,7 @@ def test_lines_come_in_the_order_of_the_runs() -> None:
     assert [line.dag_id for line in log.lines()] == [BOOTSTRAP, MERGE, COMPACTION]
 
 
-def test_a_compaction_counts_when_its_cleaning_has_ended() -> None:
+def test_a_compaction_is_counted_after_its_cleaning_has_ended() -> None:
     page = Page()
     log, _ = log_of(page)
     page.add(COMPACTION, "compact", "success", {"status": "committed"})
@@ -121,7 +121,7 @@ def test_a_compaction_counts_when_its_cleaning_has_ended() -> None:
     assert compaction.has_removed
 
 
-def test_a_cleaning_that_readers_held_back_has_removed_nothing() -> None:
+def test_a_cleaning_with_nothing_to_do_has_removed_no_files() -> None:
     page = Page()
     log, _ = log_of(page)
     page.add(COMPACTION, "compact", "success", {"status": "committed"})
@@ -130,7 +130,7 @@ def test_a_cleaning_that_readers_held_back_has_removed_nothing() -> None:
     assert [compaction.has_removed for compaction in log.compactions()] == [False]
 
 
-def test_a_compaction_with_nothing_to_do_does_not_count() -> None:
+def test_a_compaction_with_nothing_to_do_is_not_counted() -> None:
     page = Page()
     log, _ = log_of(page)
     page.add(COMPACTION, "compact", "success", {"status": "nothing_to_do"})
@@ -147,7 +147,7 @@ def test_the_sensor_is_not_a_job() -> None:
     assert (said, log.lines()) == ([], ())
 
 
-def test_the_last_error_of_a_run_is_found_among_other_lines(tmp_path: Path) -> None:
+def test_the_last_error_of_a_run_is_found_in_its_log(tmp_path: Path) -> None:
     assert why_failed(tmp_path) == "no task logged an error"
     folder = tmp_path / "task_id=merge"
     folder.mkdir()

@@ -48,13 +48,13 @@ def merged(day: int, state: str = "success") -> Run:
     )
 
 
-def test_the_last_merged_day_is_the_last_that_succeeded() -> None:
+def test_the_last_merged_day_is_that_of_the_last_successful_run() -> None:
     assert shell.last_merged([merged(2), merged(1), merged(3, "failed")]) == date(2013, 1, 2)
     with pytest.raises(DemoRunError, match="make demo"):
         shell.last_merged([merged(1, "running")])
 
 
-def test_the_shell_reaches_airflow_the_metastore_and_the_table(layout: DemoLayout) -> None:
+def test_the_shells_environment_points_to_airflow_and_the_metastore(layout: DemoLayout) -> None:
     found = shell.shell_environment(layout, airflow_url=URL, metastore_uri=URI)
     assert found["AIRFLOW__API__BASE_URL"] == URL
     assert found["AIRFLOW_HOME"] == str(layout.airflow)
@@ -63,13 +63,13 @@ def test_the_shell_reaches_airflow_the_metastore_and_the_table(layout: DemoLayou
     assert found["PATH"].split(os.pathsep)[0] == str(layout.spark_programs)
 
 
-def test_stopping_the_demonstration_does_not_end_the_shell_it_is_typed_in(
+def test_the_shell_has_no_mark_so_that_stopping_the_demo_does_not_end_it(
     layout: DemoLayout,
 ) -> None:
     assert MARK not in shell.shell_environment(layout, airflow_url=URL, metastore_uri=URI)
 
 
-def test_three_things_are_offered_with_the_days_that_there_are() -> None:
+def test_the_shell_suggests_three_commands_with_available_days() -> None:
     lines = shell.things_to_try(date(2013, 1, 14), date(2013, 1, 17))
     text = "\n".join(lines)
     assert [line[0] for line in lines if line[:1].isdigit()] == ["1", "2", "3"]
@@ -85,7 +85,7 @@ def test_three_things_are_offered_with_the_days_that_there_are() -> None:
 
 
 @pytest.mark.parametrize(("ending", "status"), [("exit 0", 0), ("exit 7", 7), ("kill $$", 143)])
-def test_it_cuts_three_more_days_and_gives_the_shells_own_status(
+def test_the_shell_command_adds_three_days_and_returns_the_shells_status(
     layout: DemoLayout, monkeypatch: pytest.MonkeyPatch, ending: str, status: int
 ) -> None:
     program = layout.home / "shell"
@@ -117,7 +117,7 @@ def test_it_cuts_three_more_days_and_gives_the_shells_own_status(
 @pytest.mark.parametrize(
     "startup", ['export PATH="$HOME/shims:$PATH"\nalias mine=true\n', None], ids=["pyenv", "none"]
 )
-def test_bash_finds_the_demos_programs_whatever_its_own_file_puts_first(
+def test_the_demos_programs_are_first_on_path_after_bashrc_was_read(
     layout: DemoLayout, tmp_path: Path, startup: str | None
 ) -> None:
     for folder in (tmp_path / "shims", layout.spark_programs, layout.airflow_programs):
@@ -144,7 +144,7 @@ def test_bash_finds_the_demos_programs_whatever_its_own_file_puts_first(
     assert shell.path_lines(layout, command) == ()
 
 
-def test_for_another_shell_it_prints_the_command_that_sets_the_path(layout: DemoLayout) -> None:
+def test_for_other_shells_a_command_that_sets_the_path_is_printed(layout: DemoLayout) -> None:
     command = shell.shell_command(layout, "/bin/sh")
     assert command == ["/bin/sh"]
     (set_path,) = (
@@ -161,7 +161,7 @@ def test_for_another_shell_it_prints_the_command_that_sets_the_path(layout: Demo
     assert done.stdout.strip().split(os.pathsep) == folders
 
 
-def test_without_servers_it_says_what_comes_first(
+def test_without_servers_the_shell_command_names_make_demo(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(DemoLayout, "of", lambda: DemoLayout(repository=tmp_path, home=tmp_path))
@@ -169,5 +169,5 @@ def test_without_servers_it_says_what_comes_first(
     assert "`make demo` starts the servers" in capsys.readouterr().out
 
 
-def test_a_plain_python_of_that_shell_starts_without_a_session() -> None:
+def test_the_pyspark_startup_file_defines_no_table_in_a_plain_python() -> None:
     assert "flights" not in runpy.run_path(str(REPOSITORY / "demo" / "pyspark_startup.py"))

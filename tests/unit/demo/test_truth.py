@@ -21,18 +21,18 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Truth]:
         yield opened
 
 
-def test_opening_the_truth_leaves_no_file_behind(tmp_path: Path) -> None:
+def test_opening_the_expected_rows_leaves_no_file(tmp_path: Path) -> None:
     with Truth(tmp_path):
         assert not any(tmp_path.iterdir())
 
 
-def test_after_no_run_only_the_first_day_is_scheduled(truth: Truth) -> None:
+def test_before_the_first_run_only_flights_of_the_first_day_are_expected(truth: Truth) -> None:
     expected = truth.expected(days=0)
     assert expected.num_rows == 842
     assert expected["dep_time"].null_count == 842
 
 
-def test_after_fourteen_runs_fourteen_days_have_flown_and_one_is_scheduled(truth: Truth) -> None:
+def test_after_14_runs_14_days_have_departed_and_the_next_day_is_planned(truth: Truth) -> None:
     expected = truth.expected(days=14)
     flown = expected.filter(pc.less_equal(expected["day"], 14))
     scheduled = expected.filter(pc.equal(expected["day"], 15))
@@ -42,7 +42,7 @@ def test_after_fourteen_runs_fourteen_days_have_flown_and_one_is_scheduled(truth
     assert all(scheduled[name].null_count == 894 for name in ACTUAL)
 
 
-def test_flights_are_counted_by_carrier(truth: Truth) -> None:
+def test_expected_flights_departures_and_delays_are_counted_by_carrier(truth: Truth) -> None:
     counted = truth.by_carrier(days=14)
     expected = truth.expected(days=14)
     late = pc.greater(expected["dep_delay"], 15).combine_chunks().fill_null(False)  # noqa: FBT003
@@ -54,26 +54,26 @@ def test_flights_are_counted_by_carrier(truth: Truth) -> None:
     ]
 
 
-def test_the_truth_crosses_the_end_of_a_month(truth: Truth) -> None:
+def test_after_the_last_day_of_a_month_the_next_month_is_planned(truth: Truth) -> None:
     expected = truth.expected(days=31)
     february = expected.filter(pc.equal(expected["month"], 2))
     assert february["day"].unique().to_pylist() == [1]
     assert february["dep_time"].null_count == february.num_rows
 
 
-def test_after_the_whole_year_every_flight_that_left_is_there(truth: Truth) -> None:
+def test_after_the_whole_year_every_departed_flight_is_expected(truth: Truth) -> None:
     expected = truth.expected(days=365)
     assert expected.num_rows == 336_776 - 8_255
     assert expected["dep_time"].null_count == 0
 
 
-def test_two_readers_of_the_source_agree(truth: Truth) -> None:
+def test_the_expected_rows_equal_the_source_as_read_by_arrow(truth: Truth) -> None:
     flights = read_flights()
     left = flights.filter(pc.is_valid(flights["dep_time"]))
     assert truth.compare(left, days=365).is_equal
 
 
-def test_the_truth_equals_itself_in_any_order_of_rows_and_columns(truth: Truth) -> None:
+def test_tables_are_equal_in_any_order_of_rows_and_columns(truth: Truth) -> None:
     expected = truth.expected(days=3)
     turned = expected.sort_by([("tailnum", "descending")]).select([*ACTUAL, *PLANNED])
     verdict = truth.compare(turned, days=3)
@@ -83,7 +83,7 @@ def test_the_truth_equals_itself_in_any_order_of_rows_and_columns(truth: Truth) 
     assert all(day.is_equal for day in verdict.days)
 
 
-def test_a_lost_row_is_named(truth: Truth) -> None:
+def test_a_missing_row_is_reported_with_its_day(truth: Truth) -> None:
     expected = truth.expected(days=2)
     verdict = truth.compare(expected.slice(1), days=2)
     assert not verdict.is_equal
@@ -96,13 +96,13 @@ def test_a_lost_row_is_named(truth: Truth) -> None:
     assert verdict.days[1].is_equal
 
 
-def test_a_row_that_is_there_twice_is_found(truth: Truth) -> None:
+def test_a_duplicate_row_is_reported_as_unexpected(truth: Truth) -> None:
     expected = truth.expected(days=2)
     verdict = truth.compare(pa.concat_tables([expected, expected.slice(0, 1)]), days=2)
     assert [difference.side for difference in verdict.differences] == ["unexpected"]
 
 
-def test_one_wrong_value_is_found_although_the_counts_agree(truth: Truth) -> None:
+def test_one_wrong_value_is_reported_although_the_counts_are_equal(truth: Truth) -> None:
     expected = truth.expected(days=2)
     index = expected.column_names.index("arr_delay")
     values = expected["arr_delay"].to_pylist()
@@ -118,7 +118,7 @@ def test_one_wrong_value_is_found_although_the_counts_agree(truth: Truth) -> Non
     assert not verdict.days[0].is_equal
 
 
-def test_an_empty_table_misses_every_row(truth: Truth) -> None:
+def test_in_an_empty_table_every_row_is_reported_as_missing(truth: Truth) -> None:
     expected = truth.expected(days=1)
     verdict = truth.compare(expected.slice(0, 0), days=1)
     assert len(verdict.differences) == expected.num_rows

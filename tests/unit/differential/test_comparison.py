@@ -49,7 +49,7 @@ def both(ours: object, theirs: object) -> Pair:
         (of_spark(bytearray(b"ab"), T.BinaryType()), "ab"),
     ],
 )
-def test_what_is_one_value_in_two_engines_is_the_same(ours: object, theirs: object) -> None:
+def test_two_representations_of_one_value_are_equal(ours: object, theirs: object) -> None:
     assert same(ours, theirs)
     assert same(theirs, ours)
 
@@ -73,12 +73,12 @@ def test_what_is_one_value_in_two_engines_is_the_same(ours: object, theirs: obje
         ("61", of_spark(bytearray(b"a"), T.BinaryType())),
     ],
 )
-def test_what_is_another_value_is_a_difference(ours: object, theirs: object) -> None:
+def test_two_different_values_are_not_equal(ours: object, theirs: object) -> None:
     assert not same(ours, theirs)
     assert not same(theirs, ours)
 
 
-def test_what_hive_prints_is_read_by_its_type() -> None:
+def test_the_output_of_hive_is_parsed_by_its_type() -> None:
     assert of_hive("ab    ", "char(6)") == "ab"
     assert of_hive("ab ", "varchar(6)") == "ab "
     assert of_hive("1.50", "decimal(10,2)") == Decimal("1.5")
@@ -91,7 +91,7 @@ def test_what_hive_prints_is_read_by_its_type() -> None:
     assert trimmed("2020-01-10") == "2020-01-10"
 
 
-def test_an_error_of_ours_is_no_difference_and_no_equality() -> None:
+def test_an_error_or_a_refusal_is_a_separate_outcome() -> None:
     pair = Pair(Values("int", {1: 5, 2: BROKEN}), Values("int", {1: 5, 2: None}))
     assert pair.outcome("+") is Outcome.ERROR
     assert replace(pair, ours=Values("int", {1: 6, 2: BROKEN})).outcome("+") is Outcome.DIFFERENT
@@ -100,12 +100,12 @@ def test_an_error_of_ours_is_no_difference_and_no_equality() -> None:
     assert replace(pair, theirs=Refusal("Hive", "")).outcome("+") is Outcome.REFUSED_BY_HIVE
 
 
-def test_a_row_that_one_engine_lacks_is_a_difference() -> None:
+def test_a_row_that_is_missing_in_one_engine_is_a_difference() -> None:
     pair = Pair(Values("int", {1: None}), Values("int", {1: None, 2: None}))
     assert pair.outcome("sum") is Outcome.DIFFERENT
 
 
-def test_a_planted_difference_is_traced_to_the_innermost_piece() -> None:
+def test_a_difference_is_attributed_to_the_innermost_expression() -> None:
     inner = of("inner", _COLUMN)
     outer = of("outer", inner, _COLUMN)
     pairs = {
@@ -120,7 +120,7 @@ def test_a_planted_difference_is_traced_to_the_innermost_piece() -> None:
     assert (seen.name, seen.arguments) == ("outer", ((1,), (7,)))
 
 
-def test_of_a_group_all_values_of_the_argument_are_told() -> None:
+def test_a_difference_of_an_aggregate_lists_all_values_of_its_argument() -> None:
     node = of("max", _COLUMN)
     pairs = {
         ("n", ROWS): Pair(Values("int", {1: 3, 2: 4}), Values("int", {1: 3, 2: 4})),
@@ -130,7 +130,7 @@ def test_of_a_group_all_values_of_the_argument_are_told() -> None:
     assert seen.arguments == ((3, 4),)
 
 
-def test_a_difference_belongs_to_an_entry_by_its_values() -> None:
+def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
     seen = Seen(
         name="sign",
         text="sign(d)",
@@ -144,13 +144,13 @@ def test_a_difference_belongs_to_an_entry_by_its_values() -> None:
     assert known.names_of(replace(seen, arguments=((3.0,),))) == []
 
 
-def test_rows_of_two_queries_are_compared_in_any_order() -> None:
+def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
     assert difference([[1, 0.1], [2, None]], [[2, None], [1, 0.1 + 1e-17]]) == ""
     assert "only here [[1, 'b']]" in difference([[1, "b"]], [[1, "c"]])
     assert "2 rows here, 1 in Hive" in difference([[1], [1]], [[1]])
 
 
-def test_each_line_of_the_catalogue_makes_an_expression() -> None:
+def test_each_line_of_the_catalogue_becomes_a_complete_expression() -> None:
     dice = Dice(random.Random(1), lines(EXPRESSIONS))
     for line in [*lines(EXPRESSIONS), *lines(AGGREGATES), *lines(windows())]:
         text = dice.expression(line, 2).text
@@ -158,21 +158,21 @@ def test_each_line_of_the_catalogue_makes_an_expression() -> None:
         assert not re.search(r"\{[A-Za-z]\}", text)
 
 
-def test_a_seed_makes_the_same_expressions_and_statements_again() -> None:
+def test_the_same_seed_generates_the_same_expressions_and_statements() -> None:
     assert [c.text for c in made(120, 3)] == [c.text for c in made(120, 3)]
     assert [c.text for c in made(120, 3)] != [c.text for c in made(120, 4)]
     one, two = (statements.Writer(random.Random(5)) for _ in range(2))
     assert [one.statement() for _ in range(50)] == [two.statement() for _ in range(50)]
 
 
-def test_the_product_is_asked_what_it_takes() -> None:
+def test_a_refusal_by_this_provider_is_recorded_as_ours() -> None:
     found = refusal("hash(n)")
     assert found is not None
     assert found.by == "us"
     assert refusal("upper(s)") is None
 
 
-def test_every_kind_of_statement_is_written() -> None:
+def test_every_kind_of_statement_is_generated() -> None:
     writer = statements.Writer(random.Random(2))
     kinds = {writer.statement().kind for _ in range(300)}
     assert kinds == {
@@ -181,13 +181,13 @@ def test_every_kind_of_statement_is_written() -> None:
     }
 
 
-def test_each_row_of_the_table_has_a_value_of_each_column() -> None:
+def test_the_query_for_the_source_table_selects_each_of_its_rows() -> None:
     first = rows.select_rows().split(" UNION ALL ")[0]
     assert first.startswith("SELECT 1, cast(1 AS int)")
     assert len(rows.select_rows().split(" UNION ALL ")) == rows.COUNT
 
 
-def test_each_row_of_readmes_table_is_an_entry_and_the_reverse() -> None:
+def test_the_table_of_differences_in_the_documentation_matches_the_known_entries() -> None:
     table = _PAGE.read_text().partition("| where | here | in Hive 4 |\n|---|---|---|\n")[2]
     cells = [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
@@ -197,7 +197,7 @@ def test_each_row_of_readmes_table_is_an_entry_and_the_reverse() -> None:
     assert [list(row) for row in rows] == cells
 
 
-def test_each_test_of_a_value_is_an_entrys() -> None:
+def test_each_predicate_belongs_to_a_known_entry() -> None:
     ids = [entry.id for entry in known.entries()]
     assert len(ids) == len(set(ids))
     asked = {*known.PREDICATES, *known.MARKS, known.TOGETHER}
@@ -215,13 +215,13 @@ def test_each_test_of_a_value_is_an_entrys() -> None:
     }
 
 
-def test_the_page_is_made_of_the_last_run() -> None:
+def test_the_page_matches_the_last_run_and_every_difference_is_known() -> None:
     record = report.read()
     assert report.PAGE.read_text() == "\n".join(report.lines(record)) + "\n"
     assert record["not named"] == []
 
 
-def test_each_function_that_sql_text_lets_through_is_asked_or_said_not_to_be() -> None:
+def test_each_function_allowed_in_sql_text_is_compared_or_listed_as_not_compared() -> None:
     generated = "\n".join([EXPRESSIONS, AGGREGATES, *windows()]).lower()
     calls = {*re.findall(r"\b([a-z_0-9]+)\(", generated)}
     words = {*re.findall(r"[a-z]+", re.sub(r"'[^']*'", "", generated))}
@@ -240,7 +240,7 @@ def test_each_function_that_sql_text_lets_through_is_asked_or_said_not_to_be() -
         (T.ArrayType(T.StringType()), None),
     ],
 )
-def test_times_are_collected_as_text_also_inside_other_types(
+def test_timestamps_and_dates_are_collected_as_strings_at_any_depth(
     kind: T.DataType, text: str | None
 ) -> None:
     """Python's datetime has no year 0, which Hive and Spark have."""

@@ -52,7 +52,7 @@ def refusing(_job: object) -> None:
     raise HiveAcidError("no")
 
 
-def test_tables_that_went_apart_are_a_difference_and_are_made_again() -> None:
+def test_different_tables_are_reported_and_created_again() -> None:
     alike = Judge({"ours.t": [[1]], "theirs.t": [[1]]})
     assert outcomes(alike, lambda _job: None) == {Outcome.EQUAL}
     apart = Judge({"ours.t": [[1]], "theirs.t": [[2]]})
@@ -61,7 +61,7 @@ def test_tables_that_went_apart_are_a_difference_and_are_made_again() -> None:
     assert made[1] > made[0]
 
 
-def test_who_failed_decides_what_a_statement_came_to() -> None:
+def test_the_outcome_of_a_statement_depends_on_which_engine_failed() -> None:
     rows: list[list[Any]] = [[1]]
     assert outcomes(Judge({"ours.t": rows, "theirs.t": rows}), refusing) == {Outcome.ERROR}
     both = Judge({"ours.t": rows, "theirs.t": rows, "fail": []})
@@ -69,7 +69,7 @@ def test_who_failed_decides_what_a_statement_came_to() -> None:
     assert Outcome.REFUSED_BY_HIVE in outcomes(both, lambda _job: None)
 
 
-def test_each_type_that_cannot_be_stored_is_found_and_the_others_are_compared() -> None:
+def test_types_that_cannot_be_stored_are_found_and_the_other_types_are_compared() -> None:
     def script(text: str) -> None:
         if "c_s," in text or "c_s)" in text:
             raise HiveAcidError("column 'c_s': string is not bigint; cast the value")

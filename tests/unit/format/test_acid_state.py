@@ -31,13 +31,13 @@ def sized(*files: tuple[str, int], modified_s: float | None = None) -> Listing:
     )
 
 
-def test_an_empty_root_has_nothing() -> None:
+def test_an_empty_root_has_no_base_deltas_or_original_files() -> None:
     state = resolve(Listing(location="/t", files=()), ids("9:MAX::"), None)
     assert not state.directories
     assert (state.base, state.originals, state.delta_count, state.base_bytes) == (None, (), 0, 0)
 
 
-def test_hidden_entries_play_no_part_at_any_level() -> None:
+def test_hidden_files_and_directories_are_ignored_at_every_level() -> None:
     state = read(
         "_tmp_hiveacid_1/delta_1_1_0/bucket_00000 .hive-staging/x _SUCCESS"
         " delta_2_2_0/bucket_00000 delta_2_2_0/_orc_acid_version delta_2_2_0/_x/bucket_00001"
@@ -50,13 +50,13 @@ def test_hidden_entries_play_no_part_at_any_level() -> None:
     assert state.unknown == ()
 
 
-def test_an_empty_directory_is_a_directory() -> None:
+def test_an_empty_base_or_delta_directory_is_live() -> None:
     state = read("delta_1_1_0 base_2/ delta_3_3_0/", "9:MAX::")
     assert live(state) == ["base_2", "delta_3_3_0"]
     assert state.base_bytes == 0
 
 
-def test_a_base_with_only_its_marker_hides_what_it_replaced() -> None:
+def test_a_base_with_only_a_metadata_file_hides_older_deltas() -> None:
     truncated = listing("delta_1_1_0", metadata={"base_2": "truncated"})
     state = resolve(truncated, ids("2:MAX::"), None)
     assert live(state) == ["base_2"]
@@ -65,36 +65,36 @@ def test_a_base_with_only_its_marker_hides_what_it_replaced() -> None:
 
 
 @pytest.mark.parametrize("data_format", ["truncated", "dropped"])
-def test_only_the_marker_of_a_compactor_makes_a_base_compacted(data_format: str) -> None:
+def test_a_truncated_or_dropped_base_does_not_count_as_compacted(data_format: str) -> None:
     # so an aborted truncate does not count, where a compactor's base would
     state = resolve(listing("delta_1_1_0", metadata={"base_2": data_format}), ids("2:MAX::2"), None)
     assert texts(state.aborted) == ["base_2"]
     assert live(state) == ["delta_1_1_0"]
 
 
-def test_a_suffix_makes_a_base_compacted_without_a_marker() -> None:
+def test_a_base_with_a_visibility_suffix_counts_as_compacted() -> None:
     assert directory("base_2_v7", "base_2_v7").is_compacted
     assert not directory("base_2", "base_2").is_compacted
 
 
-def test_an_unknown_marker_is_an_error() -> None:
+def test_an_unknown_data_format_in_a_bases_metadata_file_is_an_error() -> None:
     with pytest.raises(CorruptFileError, match=r"/t/base_2/_metadata_acid .*'odd'"):
         resolve(listing("", metadata={"base_2": "odd"}), ids("2:MAX::"), None)
 
 
-def test_a_marker_in_a_delta_means_nothing() -> None:
+def test_the_metadata_file_of_a_delta_is_ignored() -> None:
     state = resolve(listing("", metadata={"delta_2_2": "odd"}), ids("2:MAX::"), None)
     assert live(state) == ["delta_2_2"]
 
 
 @pytest.mark.parametrize("name", ["base_x", "delta_1_2_copy", "delete_delta_1", "delta_3_2"])
 @pytest.mark.parametrize("kind", ["/", "/bucket_00000"])
-def test_a_broken_directory_name_is_an_error_as_in_hive(name: str, kind: str) -> None:
+def test_a_malformed_base_or_delta_name_is_an_error_as_in_hive(name: str, kind: str) -> None:
     with pytest.raises(UnsupportedFileError, match=f"/t/{name} is not supported"):
         read(f"{name}{kind}", "9:MAX::")
 
 
-def test_a_plain_file_named_like_a_directory_is_an_original() -> None:
+def test_a_file_named_like_a_base_is_an_original_file() -> None:
     state = resolve(sized(("base_5", 7)), ids("9:MAX::"), None)
     assert texts(state.originals) == ["base_5"]
     assert state.unknown == (
@@ -102,7 +102,7 @@ def test_a_plain_file_named_like_a_directory_is_an_original() -> None:
     )
 
 
-def test_data_files_of_a_delta_are_known_by_name() -> None:
+def test_only_bucket_and_original_names_are_data_files_of_a_delta() -> None:
     found = directory(
         "delta_1_1_0/bucket_00000 delta_1_1_0/bucket_00001_0 delta_1_1_0/000000_0"
         " delta_1_1_0/000000_0_copy_1 delta_1_1_0/notes.txt delta_1_1_0/bucket_x",
@@ -111,7 +111,7 @@ def test_data_files_of_a_delta_are_known_by_name() -> None:
     assert file_names(found) == ["000000_0", "000000_0_copy_1", "bucket_00000", "bucket_00001_0"]
 
 
-def test_data_files_of_a_delete_delta_are_bucket_files() -> None:
+def test_only_bucket_names_are_data_files_of_a_delete_delta() -> None:
     state = read("delete_delta_1_1_0/bucket_00000 delete_delta_1_1_0/000000_0", "9:MAX::")
     assert file_names(state.delete_deltas[0]) == ["bucket_00000"]
     assert state.unknown == (
@@ -121,7 +121,7 @@ def test_data_files_of_a_delete_delta_are_bucket_files() -> None:
     )
 
 
-def test_whatever_lies_in_a_base_is_data() -> None:
+def test_every_file_in_a_base_is_a_data_file() -> None:
     assert file_names(directory("base_1/bucket_00000 base_1/part-0.orc", "base_1")) == [
         "bucket_00000",
         "part-0.orc",
@@ -129,7 +129,7 @@ def test_whatever_lies_in_a_base_is_data() -> None:
 
 
 @pytest.mark.promise("F12")
-def test_files_without_bytes_are_skipped_and_named() -> None:
+def test_empty_files_are_ignored_and_reported() -> None:
     state = resolve(
         sized(
             ("base_1/bucket_00000", 0),
@@ -155,18 +155,18 @@ def test_a_base_nested_by_a_repeated_rename_is_ignored() -> None:
     ]
 
 
-def test_files_of_other_nested_directories_belong_to_the_delta() -> None:
+def test_a_file_in_a_subdirectory_of_a_delta_belongs_to_the_delta() -> None:
     found = directory("delta_1_1_0/HIVE_UNION_SUBDIR_1/000000_0", "delta_1_1_0")
     assert file_names(found) == ["HIVE_UNION_SUBDIR_1/000000_0"]
 
 
-def test_side_files_are_kept_apart() -> None:
+def test_side_files_are_not_data_files() -> None:
     found = directory("delta_1_9/bucket_00000 delta_1_9/bucket_00000_flush_length", "delta_1_9")
     assert file_names(found) == ["bucket_00000"]
     assert texts(found.side_files) == ["delta_1_9/bucket_00000_flush_length"]
 
 
-def test_a_side_file_makes_an_empty_file_count_only_beside_rows() -> None:
+def test_an_empty_file_with_a_side_file_counts_only_in_an_insert_delta() -> None:
     """Hive writes none beside delete events."""
     names = ("delta_1_9", "delete_delta_1_9")
     files = [(f"{name}/bucket_00000{end}", n) for name in names for end, n in _STREAMED.items()]
@@ -177,7 +177,7 @@ def test_a_side_file_makes_an_empty_file_count_only_beside_rows() -> None:
     ]
 
 
-def test_originals_are_sorted_by_path_and_nested_ones_count() -> None:
+def test_original_files_are_sorted_by_path_and_include_nested_files() -> None:
     state = read(
         "000001_0 000000_0_copy_2 HIVE_UNION_SUBDIR_15/000000_0 000000_0_copy_10 000000_0"
         " 000000_0_copy_1 delta_1_1_0",
@@ -195,7 +195,7 @@ def test_originals_are_sorted_by_path_and_nested_ones_count() -> None:
     assert state.base_bytes == 600
 
 
-def test_originals_are_obsolete_once_there_is_a_base() -> None:
+def test_original_files_are_obsolete_once_a_base_exists() -> None:
     state = read("000000_0 sub/000001_0 base_5 delta_1_1_0", "9:MAX::")
     assert state.originals == ()
     assert texts(state.obsolete) == ["delta_1_1_0", "000000_0", "sub/000001_0"]
@@ -203,7 +203,7 @@ def test_originals_are_obsolete_once_there_is_a_base() -> None:
     assert texts(state.obsolete_directories) == ["delta_1_1_0"]
 
 
-def test_an_empty_original_is_not_read_and_goes_with_the_others() -> None:
+def test_an_empty_original_file_is_not_read_and_becomes_obsolete_with_a_base() -> None:
     files = (("000000_0", 0), ("000001_0", 5))
     state = resolve(sized(*files), ids("9:MAX::"), None)
     assert texts(state.originals) == ["000001_0"]
@@ -211,7 +211,7 @@ def test_an_empty_original_is_not_read_and_goes_with_the_others() -> None:
     assert texts(state.obsolete) == ["000000_0", "000001_0"]
 
 
-def test_an_original_with_another_name_is_not_lost_silently() -> None:
+def test_an_original_file_with_an_unknown_name_is_read_and_reported() -> None:
     state = read("part-00000.orc bucket_00000", "9:MAX::")
     assert texts(state.originals) == ["bucket_00000", "part-00000.orc"]
     assert [u.path for u in state.unknown] == ["bucket_00000", "part-00000.orc"]
@@ -229,11 +229,13 @@ def test_an_original_with_another_name_is_not_lost_silently() -> None:
         ("delete_delta_2_2_0/bucket_00000", False),
     ],
 )
-def test_only_single_uncompacted_directories_may_be_raw(names: str, expected: object) -> None:
+def test_only_uncompacted_directories_of_one_write_may_contain_raw_files(
+    names: str, expected: object
+) -> None:
     assert read(names, "9:MAX::").directories[0].may_be_raw is expected
 
 
-def test_sizes_count_what_is_read() -> None:
+def test_sizes_and_counts_include_only_live_data_files() -> None:
     state = read(
         "000000_0 base_2 base_3/bucket_00000 base_3/bucket_00001 base_3/_orc_acid_version"
         " delta_4_4_0 delete_delta_4_4_0 delta_5_5_0 delta_10_10_0",
@@ -245,7 +247,7 @@ def test_sizes_count_what_is_read() -> None:
     assert [d.size_bytes for d in state.live] == [200, 100, 100]
 
 
-def test_a_directory_was_modified_when_its_newest_file_was() -> None:
+def test_the_modification_time_of_a_directory_is_that_of_its_newest_file() -> None:
     files = (
         FileEntry(path="base_2/bucket_00000", size_bytes=1, modified_s=10.0),
         FileEntry(path="base_2/_orc_acid_version", size_bytes=1, modified_s=12.5),
@@ -255,7 +257,7 @@ def test_a_directory_was_modified_when_its_newest_file_was() -> None:
     assert [d.modified_s for d in state.directories] == [12.5, None]
 
 
-def test_a_directory_knows_what_its_name_says() -> None:
+def test_a_directory_takes_its_kind_and_highest_write_id_from_its_name() -> None:
     state = read("base_2 delta_3_5 delete_delta_3_5", "9:MAX::")
     assert [(d.is_base, d.is_delete, d.high) for d in state.live] == [
         (True, False, 2),
@@ -264,7 +266,7 @@ def test_a_directory_knows_what_its_name_says() -> None:
     ]
 
 
-def test_deltas_come_in_hives_order() -> None:
+def test_deltas_are_in_the_order_of_hive() -> None:
     state = read("delta_7_7_1 delta_7_7_0 delta_3_6 delta_10_10 delta_9_9_0", "10:MAX::")
     assert texts(state.deltas) == [
         "delta_3_6",
@@ -275,7 +277,7 @@ def test_deltas_come_in_hives_order() -> None:
     ]
 
 
-def test_in_an_insert_only_table_any_name_in_a_delta_is_data() -> None:
+def test_in_an_insert_only_table_files_of_any_visible_name_are_data_files() -> None:
     names = listing(
         "base_1/part-0.parquet delta_2_2_0/000000_0.deflate"
         " delta_2_2_0/HIVE_UNION_SUBDIR_1/000000_0 delta_2_2_0/.hidden delta_2_2_0/_tmp/000001_0"
@@ -289,7 +291,7 @@ def test_in_an_insert_only_table_any_name_in_a_delta_is_data() -> None:
     assert file_names(full.deltas[0]) == ["HIVE_UNION_SUBDIR_1/000000_0"]
 
 
-def test_in_an_insert_only_table_no_file_says_how_long_another_is() -> None:
+def test_insert_only_tables_have_no_side_files() -> None:
     names = listing("delta_1_1_0/000000_0 delta_1_1_0/000000_0_flush_length")
     (delta,) = resolve(names, ids("9:MAX::"), None, TransactionalKind.INSERT_ONLY).deltas
     assert file_names(delta) == ["000000_0", "000000_0_flush_length"]

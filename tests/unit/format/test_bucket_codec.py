@@ -19,7 +19,9 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty, StatementId
         (4095, 4095, 0x2FFF0FFF),
     ],
 )
-def test_buckets_and_statements_pack_as_in_hive(bucket: int, statement: int, value: int) -> None:
+def test_bucket_and_statement_ids_are_encoded_as_in_hive(
+    bucket: int, statement: int, value: int
+) -> None:
     assert encode(BucketId(bucket), StatementId(statement)) == value
     assert decode(BucketProperty(value)) == BucketIdentity(
         codec_version=BucketCodec.V1,
@@ -28,18 +30,18 @@ def test_buckets_and_statements_pack_as_in_hive(bucket: int, statement: int, val
     )
 
 
-def test_a_missing_statement_counts_as_the_first() -> None:
+def test_a_missing_statement_id_is_encoded_as_zero() -> None:
     assert encode(BucketId(1)) == encode(BucketId(1), StatementId(0))
 
 
 @pytest.mark.parametrize("value", [0, 7, 5000, (1 << 29) - 1])
-def test_a_property_of_hive_2_is_the_bucket_itself(value: int) -> None:
+def test_a_bucket_property_of_hive_2_is_the_bucket_id(value: int) -> None:
     identity = decode(BucketProperty(value))
     assert identity.codec_version is BucketCodec.V0
     assert (identity.bucket_id, identity.statement_id) == (value, 0)
 
 
-def test_reserved_bits_do_not_change_bucket_and_statement() -> None:
+def test_reserved_bits_do_not_change_the_bucket_and_statement_ids() -> None:
     plain = encode(BucketId(3), StatementId(2))
     assert decode(BucketProperty(plain | 1 << 28 | 1 << 15)) == decode(plain)
 
@@ -51,6 +53,6 @@ def test_an_unknown_codec_version_is_an_error(value: int) -> None:
 
 
 @pytest.mark.parametrize(("bucket", "statement"), [(4096, 0), (-1, 0), (0, 4096), (0, -1)])
-def test_numbers_that_need_more_than_12_bits_are_refused(bucket: int, statement: int) -> None:
+def test_ids_that_need_more_than_12_bits_are_refused(bucket: int, statement: int) -> None:
     with pytest.raises(InvalidNameError, match="ID"):
         encode(BucketId(bucket), StatementId(statement))

@@ -49,7 +49,7 @@ def shown(found: tuple[ChangeSegment, ...]) -> list[tuple[list[str], int | None]
     return [(sorted(s.fresh), s.ends_with) for s in found]
 
 
-def test_deltas_above_the_live_base_hold_all() -> None:
+def test_changes_after_the_live_base_are_read_from_the_deltas_above_it() -> None:
     text = "base_3 delta_2_2_0 delta_4_4_0 delete_delta_5_5_0 delta_6_8 delta_9_9_0"
     assert shown(segments(text, 3, 7, compacted=("base_3",))) == [
         (["delete_delta_5_5_0", "delta_4_4_0", "delta_6_8"], None)
@@ -60,12 +60,12 @@ def test_deltas_above_the_live_base_hold_all() -> None:
     assert refused.value.oldest == 3
 
 
-def test_a_root_in_which_nothing_changed_does_not_matter() -> None:
+def test_a_root_without_changes_in_the_range_is_not_read() -> None:
     assert segments("base_3", 3, 9, compacted=("base_3",)) == ()
     assert segments("base_3", 5, 7, compacted=("base_3",)) == ()
 
 
-def test_what_is_kept_is_read_between_overwrites() -> None:
+def test_a_kept_range_is_split_into_segments_at_each_overwrite() -> None:
     text = "delta_1_1_0 delta_2_2_0 base_3 delta_4_4_0 base_5 delta_6_6_0"
     assert shown(segments(text, 1, 6, kept=0)) == [
         (["delta_2_2_0"], 3),
@@ -82,7 +82,7 @@ def test_what_is_kept_is_read_between_overwrites() -> None:
             segments(text, 1, 6, kept=kept)
 
 
-def test_a_compactors_base_in_between_is_passed_over() -> None:
+def test_a_compacted_base_inside_a_kept_range_is_ignored() -> None:
     text = "delta_1_1_0 delta_2_2_0 delta_3_3_0 base_3 delta_4_4_0"
     (found,) = segments(text, 1, 4, kept=1, compacted=("base_3",))
     assert found.state.base is None
@@ -94,7 +94,7 @@ def test_a_compactors_base_in_between_is_passed_over() -> None:
     ]
 
 
-def test_a_range_with_a_hole_below_the_base_needs_what_the_base_replaced() -> None:
+def test_a_range_with_an_excluded_write_below_the_base_is_refused_without_older_files() -> None:
     # Version 2 was committed after 3 to 6; the ends of the range are moments before that.
     now = ids(f"6:{MAX}::")
     since, until = (as_of_set(up_to(now, WriteId(w)), {WriteId(2)}) for w in (5, 6))
@@ -112,7 +112,7 @@ def test_a_range_with_a_hole_below_the_base_needs_what_the_base_replaced() -> No
         )
 
 
-def test_an_overwrite_that_came_late_is_refused() -> None:
+def test_an_overwrite_that_committed_after_a_later_write_is_refused() -> None:
     now = ids(f"6:{MAX}::")
     since = as_of_set(now, {WriteId(4)})
     part = ChangeRange(since=since, until=now)
@@ -121,7 +121,7 @@ def test_an_overwrite_that_came_late_is_refused() -> None:
         segments_of(found, now, part, txns=None, kind=FULL, kept=Kept(floor=WriteId(0)))
 
 
-def test_merged_deltas_of_insert_only_tables_tell_nothing() -> None:
+def test_a_compacted_delta_of_an_insert_only_table_does_not_show_single_writes() -> None:
     apart = "delta_1_1_0 delta_2_2_0 delta_3_3_0"
     assert shown(segments(apart, 1, 3, kind=INSERT_ONLY)) == [
         (["delta_2_2_0", "delta_3_3_0"], None)
@@ -140,7 +140,7 @@ def test_merged_deltas_of_insert_only_tables_tell_nothing() -> None:
 
 
 @pytest.mark.parametrize("since", [0, 1])
-def test_a_merged_delta_of_which_a_range_sees_one_write_is_not_that_writes(since: int) -> None:
+def test_a_compacted_delta_with_writes_outside_the_range_is_never_used(since: int) -> None:
     merged = "delta_1_1_0 delta_2_2_0 delta_3_3_0 delta_4_4_0 delta_2_4"
     fresh = [f"delta_{w}_{w}_0" for w in range(since + 1, 3)]
     assert shown(segments(merged, since, 2, kind=INSERT_ONLY, kept=0)) == [(fresh, None)]
@@ -148,7 +148,7 @@ def test_a_merged_delta_of_which_a_range_sees_one_write_is_not_that_writes(since
         segments("delta_1_1_0 delta_2_4", since, 2, kind=INSERT_ONLY, kept=0)
 
 
-def test_the_oldest_version_is_that_of_the_base_or_of_the_promise() -> None:
+def test_the_oldest_start_of_a_range_is_the_live_base_or_the_kept_version() -> None:
     now = ids(f"9:{MAX}::")
     found = listing("delta_1_1_0 base_3 delta_4_6")
     assert oldest_since(found, now, None, FULL) == 3
@@ -159,7 +159,7 @@ def test_the_oldest_version_is_that_of_the_base_or_of_the_promise() -> None:
     assert oldest_since(listing("base_-9223372036854775808"), now, None, FULL) == 0
 
 
-def test_a_version_is_settled_below_the_lowest_open_write() -> None:
+def test_only_versions_below_the_lowest_open_write_are_settled() -> None:
     assert settled(ids(f"9:{MAX}::")) == 9
     assert settled(ids("9:4:4,7:2")) == 3
     assert settled(ids("9:2::")) == 1
@@ -177,7 +177,7 @@ def test_a_version_is_settled_below_the_lowest_open_write() -> None:
         ("delta_1_5", (), True),
     ],
 )
-def test_news_is_what_has_data_of_later(
+def test_only_a_directory_with_data_after_the_start_of_the_range_is_new(
     text: str, compacted: tuple[str, ...], is_new: bool
 ) -> None:
     now = ids(f"9:{MAX}::")
@@ -187,9 +187,7 @@ def test_news_is_what_has_data_of_later(
 
 
 @pytest.mark.parametrize(("since", "is_new"), [(7, True), (8, False)])
-def test_news_may_be_in_a_base_that_is_named_after_an_aborted_write(
-    since: int, is_new: bool
-) -> None:
+def test_a_base_named_after_an_aborted_write_may_contain_new_data(since: int, is_new: bool) -> None:
     now = ids(f"9:{MAX}::9")
     part = ChangeRange(since=up_to(now, WriteId(since)), until=now)
     found = resolve(listing("base_9", compacted=("base_9",)), now, None)

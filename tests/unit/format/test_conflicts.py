@@ -29,7 +29,9 @@ READ, WRITE, EXCL_WRITE, EXCLUSIVE = LockType
         (OVERWRITE, EXCLUSIVE),
     ],
 )
-def test_each_operation_has_its_lock(operation: DataOperation, expected: LockType) -> None:
+def test_each_operation_requests_one_type_of_lock(
+    operation: DataOperation, expected: LockType
+) -> None:
     assert lock_type_for(operation) is expected
 
 
@@ -53,12 +55,12 @@ def test_locks_wait_for_each_other_as_in_hive(
 
 
 @pytest.mark.parametrize("pair", [(EXCL_WRITE, READ), (READ, EXCL_WRITE)])
-def test_hive_3_knows_no_exclusive_write_lock(pair: tuple[LockType, LockType]) -> None:
+def test_an_exclusive_write_lock_is_an_error_on_hive_3(pair: tuple[LockType, LockType]) -> None:
     with pytest.raises(MetastoreVersionError, match="Hive 3 has no EXCL_WRITE"):
         may_share(*pair, V3)
 
 
-def test_reading_a_database_goes_beside_an_exclusive_lock_on_a_table() -> None:
+def test_a_read_lock_on_a_database_and_an_exclusive_lock_on_its_table_can_coexist() -> None:
     database = LockLevel.DB
     assert may_share(EXCLUSIVE, READ, V4, held_level=database)
     assert may_share(READ, EXCLUSIVE, V4, requested_level=database)
@@ -80,13 +82,13 @@ def test_inserts_and_reads_never_conflict(
 @pytest.mark.parametrize(
     "pair", [(UPDATE, UPDATE), (UPDATE, DELETE), (DELETE, UPDATE), (OVERWRITE, DELETE)]
 )
-def test_the_second_of_two_changes_fails(
+def test_updates_conflict_with_updates_and_deletes_and_overwrites_with_deletes(
     pair: tuple[DataOperation, DataOperation], generation: MetastoreGeneration
 ) -> None:
     assert conflict(*pair, generation)
 
 
-def test_two_deletes_conflict_on_hive_4_only() -> None:
+def test_two_deletes_conflict_only_on_hive_4() -> None:
     assert conflict(DELETE, DELETE, V4)
     assert not conflict(DELETE, DELETE, V3)
 

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
         ("array<int>", "array<int>"),
     ],
 )
-def test_a_column_may_hold_more_than_before(old: str, new: str) -> None:
+def test_a_column_type_can_be_widened(old: str, new: str) -> None:
     assert why_no_change(old, new) is None
 
 
@@ -44,7 +44,7 @@ def test_a_column_may_hold_more_than_before(old: str, new: str) -> None:
         ("struct<a:int>", "struct<a:int,b:int>"),
     ],
 )
-def test_a_type_that_some_reader_would_read_otherwise_is_refused(old: str, new: str) -> None:
+def test_a_type_change_that_not_all_readers_convert_alike_is_refused(old: str, new: str) -> None:
     assert "would not all convert" in (why_no_change(old, new) or "")
 
 
@@ -52,11 +52,11 @@ def test_a_type_that_some_reader_would_read_otherwise_is_refused(old: str, new: 
     "name",
     ["transactional", "TRANSACTIONAL_PROPERTIES", "EXTERNAL", "numRows", "bucketing_version"],
 )
-def test_some_parameters_are_not_for_a_statement(name: str) -> None:
+def test_a_statement_cannot_set_the_parameters_that_hive_manages(name: str) -> None:
     assert why_fixed(name)
 
 
-def test_other_parameters_are_for_anybody() -> None:
+def test_a_statement_can_set_all_other_parameters() -> None:
     assert why_fixed("orc.compress") is why_fixed("comment") is None
 
 
@@ -72,7 +72,7 @@ def test_other_parameters_are_for_anybody() -> None:
         ("TRUE", "boolean", "true"),
     ],
 )
-def test_a_partition_value_is_spelt_as_hive_spells_it(
+def test_a_partition_value_is_spelled_as_in_hive(
     text: str, column_type: str, expected: str
 ) -> None:
     assert partition_spelling(text, column_type) == expected
@@ -95,6 +95,8 @@ def test_a_partition_value_is_spelt_as_hive_spells_it(
         ("2020-01-01 00:00:00", "timestamp", "in several ways"),
     ],
 )
-def test_what_is_no_value_of_the_type_is_refused(text: str, column_type: str, message: str) -> None:
+def test_an_invalid_or_ambiguous_partition_value_is_refused(
+    text: str, column_type: str, message: str
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         partition_spelling(text, column_type)

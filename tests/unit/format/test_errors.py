@@ -68,12 +68,12 @@ def example(cls: type[HiveAcidError]) -> HiveAcidError:
     return cls(**data) if data else cls("x")
 
 
-def test_the_tree_in_the_docstring_is_the_tree_in_the_code() -> None:
+def test_the_docstring_lists_every_error_class() -> None:
     drawn = set(re.findall(r"\w+Error\b", errors.__doc__ or ""))
     assert drawn == {c.__name__ for c in CLASSES} - {"RetryableError"}
 
 
-def test_only_these_may_be_tried_again() -> None:
+def test_only_the_listed_errors_are_retryable() -> None:
     assert {c for c in CLASSES if c.retryable} == {
         ApplicationForgottenError,
         ApplicationNotStartedError,
@@ -102,7 +102,7 @@ def test_only_these_may_be_tried_again() -> None:
     }
 
 
-def test_neither_an_unknown_commit_nor_a_fenced_task_is_tried_again() -> None:
+def test_an_unknown_commit_state_and_a_fenced_task_are_not_retryable() -> None:
     assert not CommitStateUnknownError.retryable
     assert not FencedError.retryable
 
@@ -113,12 +113,12 @@ def test_every_error_is_found_by_its_name(cls: type[HiveAcidError]) -> None:
 
 
 @pytest.mark.parametrize("name", ["ValueError", "", "NoSuchError"])
-def test_an_unknown_name_is_a_failed_job(name: str) -> None:
+def test_an_unknown_error_name_becomes_a_job_failed_error(name: str) -> None:
     assert error_class(name) is JobFailedError
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
-def test_an_error_crosses_the_seam_as_name_and_message(cls: type[HiveAcidError]) -> None:
+def test_an_error_can_be_rebuilt_from_its_name_and_message(cls: type[HiveAcidError]) -> None:
     error = example(cls)
     again = rebuild(type(error).__name__, str(error))
     assert type(again) is cls
@@ -126,30 +126,30 @@ def test_an_error_crosses_the_seam_as_name_and_message(cls: type[HiveAcidError])
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
-def test_an_error_comes_back_whole_from_another_process(cls: type[HiveAcidError]) -> None:
+def test_a_pickled_error_keeps_its_type_message_and_attributes(cls: type[HiveAcidError]) -> None:
     error = example(cls)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert (type(again), str(again), vars(again)) == (cls, str(error), vars(error))
 
 
-def test_the_message_names_the_table() -> None:
+def test_a_table_not_found_error_names_the_table() -> None:
     error = TableNotFoundError(table=TableRef("demo", "flights"))
     assert error.table == "demo.flights"
     assert "demo.flights" in str(error)
 
 
-def test_a_version_error_says_which_side_is_older_and_what_to_do() -> None:
+def test_a_contract_version_error_names_the_older_side_and_the_remedy() -> None:
     text = str(ContractVersionError(found=0, supported=1, side="operator"))
     assert "the operator is older" in text
     assert "Install the same release" in text
 
 
-def test_what_the_user_asked_wrongly_is_told_from_damage() -> None:
+def test_a_missing_table_is_an_input_error_and_a_corrupt_file_is_not() -> None:
     assert issubclass(TableNotFoundError, InputError)
     assert not issubclass(CorruptFileError, InputError)
 
 
-def test_a_text_of_megabytes_is_not_repeated_in_a_message() -> None:
+def test_a_message_shortens_a_very_long_value() -> None:
     with pytest.raises(InvalidNameError) as found:
         ValidWriteIdList.parse("db.t:9:9:" + "7," * 500_000 + "x:")
     assert len(str(found.value)) < 1_000
@@ -157,7 +157,7 @@ def test_a_text_of_megabytes_is_not_repeated_in_a_message() -> None:
     assert len(found.value.name) > 1_000_000
 
 
-def test_thousands_of_partitions_that_failed_are_counted_and_some_of_them_named() -> None:
+def test_an_error_with_many_failed_partitions_counts_all_and_names_some() -> None:
     failed = {f"day={day}": "the metastore does not answer" for day in range(10_000)}
     error = PartitionsFailedError(table="db.t", failed=failed, of=10_001, done={"day=x": "major"})
     assert "10000 of 10001 partitions failed" in str(error)

@@ -15,7 +15,7 @@ from airflow_hiveacid.format.table import (
 )
 
 
-def test_a_partition_stored_otherwise_is_not_written() -> None:
+def test_a_write_to_a_partition_with_a_different_file_format_is_refused() -> None:
     plain = TableInfo(ref=TableRef("d", "t"), location="/d/t", columns=())
     orc, parquet = (
         PartitionInfo(name=PartitionName(("p",), (n,)), location="/", storage=Storage(format=f))
@@ -26,7 +26,7 @@ def test_a_partition_stored_otherwise_is_not_written() -> None:
         check_alike(plain, [orc, parquet])
 
 
-def test_parquet_by_position_is_refused_wherever_it_is_set() -> None:
+def test_parquet_column_access_by_index_is_refused_at_every_level() -> None:
     name = "parquet.column.index.access"
     plain = Storage(format=FileFormat.PARQUET)
     told = Storage(format=FileFormat.PARQUET, parameters=((name, "TRUE"),))
@@ -41,7 +41,7 @@ def test_parquet_by_position_is_refused_wherever_it_is_set() -> None:
         check_format("d.t", storage, parameters)
 
 
-def test_the_columns_of_a_partition_count_beside_orc() -> None:
+def test_a_partitions_own_columns_are_used_except_for_orc() -> None:
     a, b = (Column(name=name, type="int") for name in "ab")
     place = PartitionName(("p",), ("x",))
 

@@ -13,7 +13,7 @@ def listing(*paths: str) -> Listing:
     )
 
 
-def test_every_file_counts_that_is_not_hidden_or_empty() -> None:
+def test_a_flat_table_reads_every_file_that_is_neither_hidden_nor_empty() -> None:
     found = flat_state(
         listing("b", "a/b/c", "_SUCCESS", ".x", "a/_tmp/y", ".hive-staging/z", "empty", "000000_0")
     )
@@ -24,7 +24,7 @@ def test_every_file_counts_that_is_not_hidden_or_empty() -> None:
 @pytest.mark.parametrize(
     "name", ["base_0000001", "delta_0000001_0000001", "x/delete_delta_0000001_0000001_0000"]
 )
-def test_directories_of_a_transactional_table_are_refused(name: str) -> None:
+def test_a_flat_table_with_base_or_delta_directories_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedFileError, match="of a transactional table"):
         flat_state(listing("000000_0", f"{name}/bucket_00000"))
     assert flat_state(listing(f"_gone/{name}/bucket_00000")).originals == ()

@@ -58,12 +58,14 @@ def rows(state: AcidState, snap: str) -> list[Identity]:
         ("3:MAX::2", [(1, B0, 0), (1, B0, 1)]),
     ],
 )
-def test_insert_update_delete_without_compaction(snap: str, expected: list[Identity]) -> None:
+def test_uncompacted_deltas_are_read_as_each_snapshot_allows(
+    snap: str, expected: list[Identity]
+) -> None:
     assert rows(read(SINGLES, snap), snap) == expected
 
 
 @pytest.mark.promise("F6")
-def test_a_minor_compaction_replaces_its_single_directories() -> None:
+def test_a_minor_compaction_replaces_the_deltas_in_its_range() -> None:
     state = read(f"{SINGLES} delta_0000001_0000003 delete_delta_0000001_0000003", "3:MAX::")
     assert live(state) == ["delete_delta_0000001_0000003", "delta_0000001_0000003"]
     assert texts(state.obsolete) == sorted(SINGLES.split())
@@ -78,7 +80,7 @@ def test_a_minor_compaction_replaces_its_single_directories() -> None:
         ("3:3:3:", [(1, B0, 0), (1, B0, 2), (2, B0, 0)]),
     ],
 )
-def test_an_older_reader_filters_the_rows_of_a_minor_compaction(
+def test_an_older_snapshot_filters_the_rows_of_a_minor_compaction(
     snap: str, expected: list[Identity]
 ) -> None:
     state = read(f"{SINGLES} delta_0000001_0000003 delete_delta_0000001_0000003", snap)
@@ -86,7 +88,7 @@ def test_an_older_reader_filters_the_rows_of_a_minor_compaction(
     assert rows(state, snap) == expected
 
 
-def test_a_major_compaction_replaces_everything_below() -> None:
+def test_a_major_compaction_replaces_every_older_directory() -> None:
     state = read(f"{SINGLES} base_0000003", "3:MAX::", compacted=["base_0000003"])
     assert live(state) == ["base_0000003"]
     assert texts(state.obsolete) == sorted(SINGLES.split())
@@ -94,7 +96,7 @@ def test_a_major_compaction_replaces_everything_below() -> None:
 
 
 @pytest.mark.parametrize("names", ["base_0000003", f"{SINGLES} base_0000003"])
-def test_a_reader_older_than_the_major_compaction_is_told_so(names: str) -> None:
+def test_a_snapshot_older_than_a_major_compaction_raises_an_error(names: str) -> None:
     with pytest.raises(NotEnoughHistoryError, match="base_0000003"):
         read(names, "3:2:2:", compacted=["base_0000003"])
 
@@ -102,7 +104,7 @@ def test_a_reader_older_than_the_major_compaction_is_told_so(names: str) -> None
 OPEN_MIDDLE = "base_20 delta_0000021_0000022 delta_0000023_0000025 delta_0000026_0000027"
 
 
-def test_a_compactor_stops_below_an_open_id_in_the_middle() -> None:
+def test_a_compaction_stops_below_the_first_open_write_id() -> None:
     own = CompactorWriteIdList.of(ids("27:23:23:"))
     state = resolve(listing(OPEN_MIDDLE, compacted=["base_20"]), own, None)
     assert own.high_watermark == 22
@@ -114,7 +116,7 @@ def test_a_compactor_stops_below_an_open_id_in_the_middle() -> None:
 @pytest.mark.parametrize(
     ("base", "transactions"), [("base_0000022", None), ("base_0000022_v0000028", "30:MAX::")]
 )
-def test_a_reader_uses_the_new_base_and_the_deltas_with_the_open_id(
+def test_a_reader_uses_a_new_base_and_the_deltas_with_the_open_write_id(
     base: str, transactions: str | None
 ) -> None:
     compacted = ["base_20", base] if transactions is None else ["base_20"]
@@ -125,7 +127,7 @@ def test_a_reader_uses_the_new_base_and_the_deltas_with_the_open_id(
 
 
 @pytest.mark.parametrize("suffix", ["", "_v0000028"])
-def test_aborted_ids_inside_a_batch_do_not_stop_a_compactor(suffix: str) -> None:
+def test_aborted_write_ids_inside_a_delta_do_not_stop_a_compaction(suffix: str) -> None:
     own = CompactorWriteIdList.of(ids("27:MAX::24,25"))
     before = resolve(listing(OPEN_MIDDLE, compacted=["base_20"]), own, None)
     assert own.high_watermark == 27
@@ -137,7 +139,7 @@ def test_aborted_ids_inside_a_batch_do_not_stop_a_compactor(suffix: str) -> None
     assert live(state) == ["base_20", *sorted(minor.split())]
 
 
-def test_an_aborted_id_inside_a_batch_is_left_to_the_major_compaction() -> None:
+def test_a_major_compaction_replaces_deltas_that_contain_aborted_write_ids() -> None:
     state = read(
         f"{OPEN_MIDDLE} base_0000027_v0000028", "27:MAX::24,25", "30:MAX::", compacted=["base_20"]
     )
@@ -150,7 +152,7 @@ OVERWRITTEN = "delta_0000001_0000001_0000 base_0000002 delta_0000003_0000003_000
 
 
 @pytest.mark.promise("F5")
-def test_an_overwrite_replaces_what_came_before() -> None:
+def test_an_overwrite_replaces_every_older_delta() -> None:
     state = read(OVERWRITTEN, "3:MAX::")
     assert live(state) == ["base_0000002", "delta_0000003_0000003_0000"]
     assert texts(state.obsolete) == ["delta_0000001_0000001_0000"]
@@ -168,13 +170,13 @@ def test_an_open_overwrite_replaces_nothing() -> None:
     assert texts(state.invisible) == ["base_0000002"]
 
 
-def test_a_truncate_of_hive_4_hides_the_rows_of_before() -> None:
+def test_the_empty_base_of_hive_4s_truncate_hides_older_rows() -> None:
     truncated = listing("delta_0000001_0000001_0000", metadata={"base_0000002": "truncated"})
     assert live(resolve(truncated, ids("2:MAX::"), None)) == ["base_0000002"]
     assert live(resolve(truncated, ids("1:MAX::"), None)) == ["delta_0000001_0000001_0000"]
 
 
-def test_copies_of_an_original_follow_it() -> None:
+def test_copies_of_an_original_file_are_read_after_it_and_become_obsolete_with_it() -> None:
     state = read(
         "000001_0_copy_1 000001_0 delta_10000001_10000001_0000/bucket_00001_0", "9999999999:MAX::"
     )
@@ -189,7 +191,7 @@ def test_copies_of_an_original_follow_it() -> None:
     assert texts(major.obsolete_originals) == ["000001_0", "000001_0_copy_1"]
 
 
-def test_nested_originals_follow_those_of_the_root_bucket_by_bucket() -> None:
+def test_in_each_bucket_nested_original_files_follow_those_of_the_root() -> None:
     state = read(
         "HIVE_UNION_SUBDIR_16/000001_0 HIVE_UNION_SUBDIR_16/000000_0 HIVE_UNION_SUBDIR_15/000000_0"
         " 000002_0 000001_0 000000_0_copy_1 000000_0",
@@ -212,7 +214,7 @@ def test_nested_originals_follow_those_of_the_root_bucket_by_bucket() -> None:
     }
 
 
-def test_overlapping_compactions_with_statements() -> None:
+def test_a_wide_delta_replaces_the_deltas_in_its_range_but_not_later_deltas() -> None:
     state = read(
         "base_50 delta_40_60 delta_052_55 delta_058_58 delta_0060_60_1 delta_0060_60_4"
         " delta_0060_60_7 delta_00061_61_0 delta_000062_62_0 delta_000062_62_3 delta_0000063_63_0",
@@ -246,7 +248,9 @@ def test_overlapping_compactions_with_statements() -> None:
         ),
     ],
 )
-def test_a_wider_delta_swallows_a_delete_delta(names: str, used: str, lost: str) -> None:
+def test_a_wider_delta_replaces_a_delete_delta_in_its_range(
+    names: str, used: str, lost: str
+) -> None:
     state = read(names, "100:MAX::")
     assert live(state) == [used]
     assert texts(state.obsolete) == [lost]
@@ -264,7 +268,7 @@ COMPACTING = "delta_0000001_0000001_0000 delta_0000002_0000002_0000 base_0000002
         ("12:MAX::11", COMPACTING.split()[:2], "aborted"),
     ],
 )
-def test_the_transaction_of_a_compaction_decides_on_its_base(
+def test_a_compacted_base_is_live_only_if_its_transaction_is_committed(
     transactions: str, used: list[str], elsewhere: str
 ) -> None:
     state = read(COMPACTING, "2:MAX::", transactions)
@@ -274,7 +278,7 @@ def test_the_transaction_of_a_compaction_decides_on_its_base(
     assert texts(state.obsolete) == ([] if elsewhere != "live" else COMPACTING.split()[:2])
 
 
-def test_of_two_minor_compactions_of_one_range_only_the_last_is_read() -> None:
+def test_only_the_last_of_two_minor_compactions_of_a_range_is_read() -> None:
     # Hive 4 reads both, so every row twice (HIVE-29210)
     state = read(
         "delta_1_1_0 delta_2_2_0 delta_3_3_0 delta_0000001_0000003_v0000007"
@@ -286,7 +290,7 @@ def test_of_two_minor_compactions_of_one_range_only_the_last_is_read() -> None:
     assert len(state.obsolete) == 4
 
 
-def test_loaded_files_are_taken_for_raw_until_they_are_compacted() -> None:
+def test_loaded_files_may_be_raw_until_they_are_compacted() -> None:
     loaded = read(
         "delta_0000001_0000001_0000/bucket_00000_0 delta_0000002_0000002_0000/000000_0", "2:MAX::"
     )
@@ -308,7 +312,7 @@ def test_loaded_files_are_taken_for_raw_until_they_are_compacted() -> None:
     assert overwritten.base.may_be_raw
 
 
-def test_a_minor_compaction_after_an_overwrite_starts_above_it() -> None:
+def test_a_minor_compaction_above_an_overwrite_leaves_its_base_live() -> None:
     singles = (
         "delete_delta_0000002_0000002_0000 delete_delta_0000003_0000003_0000"
         " delta_0000004_0000004_0000 delta_0000005_0000005_0000 delta_0000006_0000006_0000"
@@ -323,7 +327,7 @@ def test_a_minor_compaction_after_an_overwrite_starts_above_it() -> None:
     assert live(major) == ["base_0000006_v0000024"]
 
 
-def test_a_minor_compaction_of_deletes_alone_stands_for_itself() -> None:
+def test_a_minor_compaction_with_only_deletes_replaces_their_delete_deltas() -> None:
     state = read(
         "base_0000001 delete_delta_2_2_0 delete_delta_3_3_0 delete_delta_0000002_0000003_v0000005",
         "3:MAX::",
@@ -332,7 +336,7 @@ def test_a_minor_compaction_of_deletes_alone_stands_for_itself() -> None:
     assert live(state) == ["base_0000001", "delete_delta_0000002_0000003_v0000005"]
 
 
-def test_streaming_batches_with_an_aborted_batch_between() -> None:
+def test_a_minor_compaction_replaces_streaming_deltas_around_an_aborted_delta() -> None:
     state = read(
         "delta_0000001_0000002 delta_0000003_0000004 delta_0000005_0000006"
         " delta_0000001_0000006_v0000009",
@@ -345,7 +349,7 @@ def test_streaming_batches_with_an_aborted_batch_between() -> None:
 
 
 @pytest.mark.parametrize("base", ["base_0000002_v0000009/", "base_0000002/bucket_00000"])
-def test_a_base_without_rows_is_a_base(base: str) -> None:
+def test_a_compacted_base_without_rows_replaces_older_deltas(base: str) -> None:
     name = base.partition("/")[0]
     compacted = [name] if "_v" not in name else []
     state = read(
@@ -358,7 +362,7 @@ def test_a_base_without_rows_is_a_base(base: str) -> None:
     assert len(state.obsolete) == 2
 
 
-def test_a_side_file_belongs_to_its_streaming_delta() -> None:
+def test_the_side_file_of_a_streaming_delta_is_not_a_data_file() -> None:
     state = read(
         "delta_0000001_0000010/bucket_00000 delta_0000001_0000010/bucket_00000_flush_length",
         "10:7:7,8,9,10:",
@@ -370,7 +374,7 @@ def test_a_side_file_belongs_to_its_streaming_delta() -> None:
     assert not delta.is_resolved
 
 
-def test_a_rebalanced_base_holds_its_buckets() -> None:
+def test_the_bucket_files_of_a_rebalanced_base_are_all_read() -> None:
     files = " ".join(f"base_0000007_v0000020/bucket_0000{n}" for n in range(4))
     state = read(f"{files} delta_0000007_0000007_0000", "7:MAX::", "20:MAX::")
     assert state.base is not None
@@ -378,7 +382,7 @@ def test_a_rebalanced_base_holds_its_buckets() -> None:
     assert texts(state.obsolete) == ["delta_0000007_0000007_0000"]
 
 
-def test_the_second_statement_of_an_update_is_another_identity() -> None:
+def test_the_new_row_of_an_update_contains_the_statement_id_in_its_row_id() -> None:
     events: dict[str, list[Event]] = {
         "delta_1_1_0": [((1, B0, 0), 1), ((1, B0, 1), 1)],
         "delete_delta_2_2_0": [((1, B0, 1), 2)],
@@ -388,7 +392,7 @@ def test_the_second_statement_of_an_update_is_another_identity() -> None:
     assert visible(state, ids("2:MAX::"), events) == [(1, B0, 0), (2, B0S1, 0)]
 
 
-def test_deletes_name_the_bucket_too() -> None:
+def test_a_delete_event_only_removes_the_row_of_its_bucket() -> None:
     events: dict[str, list[Event]] = {
         "delta_1_1_0": [((1, B0, 0), 1), ((1, B1, 0), 1)],
         "delete_delta_2_2_0": [((1, B1, 0), 2)],

@@ -33,7 +33,7 @@ def _none_known(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "shown", [_SECRET, quote(_SECRET, safe=""), base64.b64encode(_SECRET.encode()).decode()]
 )
-def test_an_error_hides_a_secret_in_any_form(shown: str) -> None:
+def test_an_error_hides_a_plain_a_quoted_and_a_base64_secret(shown: str) -> None:
     error = MetastoreUnavailableError(uris=("h",), method="m", reason=f"not {shown}!")
     keep_secret(_SECRET)
     for one in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301 - our own
@@ -41,7 +41,7 @@ def test_an_error_hides_a_secret_in_any_form(shown: str) -> None:
         assert "not ***" in str(one)
 
 
-def test_an_error_hides_a_secret_also_in_a_process_that_has_not_read_it() -> None:
+def test_a_pickled_error_does_not_contain_its_secret() -> None:
     keep_secret(_SECRET)
     sent = pickle.dumps(StorageError(f"not {_SECRET}!"))
     forget_secrets()
@@ -94,50 +94,50 @@ def test_a_secret_is_hidden_in_the_header_of_a_basic_login(
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_secret_that_begins_with_another_secret_is_hidden_whole(order: int) -> None:
+def test_a_secret_that_begins_with_a_different_secret_is_hidden_completely(order: int) -> None:
     for secret in ("s3cret", "s3cret-of-2027")[::order]:
         keep_secret(secret)
     assert without_secrets("s3cret-of-2027 s3cret") == "*** ***"
 
 
 @pytest.mark.parametrize("at", range(13))
-def test_the_beginning_of_a_text_has_no_part_of_a_secret_that_is_cut(at: int) -> None:
+def test_a_shortened_text_contains_no_part_of_a_secret(at: int) -> None:
     keep_secret("s3cret-of-2027")
     shown = beginning_of(f"{'x' * at}s3cret-of-2027{'y' * 20}", 10)
     assert shown == f"{'x' * at}***{'y' * 20}"[:10]
 
 
-def test_a_secret_is_no_regular_expression() -> None:
+def test_a_secret_is_not_interpreted_as_a_regular_expression() -> None:
     keep_secret("a.*b(")
     assert without_secrets("a---b( a.*b(") == "a---b( ***"
 
 
-def test_an_error_without_a_secret_is_shown_as_it_is() -> None:
+def test_an_error_without_a_secret_is_shown_unchanged() -> None:
     keep_secret(_SECRET)
     assert repr(StorageError("it's full")) == repr(Exception("it's full")).replace(
         "Exception", "StorageError"
     )
 
 
-def test_a_secret_that_is_part_of_ordinary_words_is_not_hidden() -> None:
+def test_a_secret_of_three_characters_is_not_hidden() -> None:
     keep_secret("the")
     assert without_secrets("then") == "then"
 
 
-def test_the_shortest_secret_that_is_hidden_has_five_characters() -> None:
+def test_only_secrets_of_at_least_five_characters_are_hidden() -> None:
     for secret in ("", "four", "five5"):
         assert keep_secret(secret) == secret
     assert without_secrets("four five5") == "four ***"
 
 
-def test_a_password_that_is_read_again_and_again_stays_hidden_among_new_tokens() -> None:
+def test_a_password_that_is_read_repeatedly_is_hidden_despite_many_newer_secrets() -> None:
     for number in range(1000):
         keep_secret("a password")
         keep_secret(f"secret-{number:04d}")
     assert without_secrets("a password secret-0999") == "*** ***"
 
 
-def test_a_process_keeps_only_its_newest_secrets() -> None:
+def test_a_process_remembers_only_its_100_newest_secrets() -> None:
     for number in range(1000):
         keep_secret(f"secret-{number:04d}")
     assert len(known_secrets._known) == 100

@@ -50,7 +50,7 @@ def delta(low: int, high: int, statement: int | None = None, **rest: object) -> 
         ),
     ],
 )
-def test_directory_names_print_as_hive_writes_them_and_read_back(
+def test_directory_names_are_formatted_as_in_hive_and_can_be_parsed(
     name: BaseName | DeltaName, text: str
 ) -> None:
     assert str(name) == text
@@ -67,7 +67,9 @@ def test_directory_names_print_as_hive_writes_them_and_read_back(
         ("delta_40_60_v7", delta(40, 60, visibility_txn_id=TxnId(7))),
     ],
 )
-def test_any_padding_of_a_directory_name_is_read(text: str, name: BaseName | DeltaName) -> None:
+def test_a_directory_name_with_any_zero_padding_is_parsed(
+    text: str, name: BaseName | DeltaName
+) -> None:
     assert parse_directory_name(text) == name
 
 
@@ -104,29 +106,29 @@ def test_visibility_zero_is_the_same_as_no_suffix() -> None:
         "",
     ],
 )
-def test_other_names_are_no_directory_of_the_format(text: str) -> None:
+def test_names_that_are_neither_a_base_nor_a_delta_are_not_parsed(text: str) -> None:
     assert parse_directory_name(text) is None
 
 
-def test_a_broken_directory_name_is_told_from_a_foreign_one() -> None:
+def test_a_malformed_delta_name_is_distinguished_from_a_foreign_name() -> None:
     assert looks_like_directory_name("delta_1_x")
     assert looks_like_directory_name("delete_delta_1")
     assert not looks_like_directory_name("month=1")
 
 
-def test_under_joins_with_one_slash() -> None:
+def test_a_directory_is_joined_to_its_root_with_one_slash() -> None:
     base = BaseName(write_id=WriteId(5))
     assert base.under("hdfs://n/w/t") == base.under("hdfs://n/w/t/") == "hdfs://n/w/t/base_0000005"
     assert delta(1, 1, 0).under("/t") == "/t/delta_0000001_0000001_0000"
 
 
 @pytest.mark.parametrize(("low", "high"), [(3, 2), (-1, 2)])
-def test_a_delta_has_its_ends_in_order(low: int, high: int) -> None:
+def test_a_delta_with_an_invalid_range_of_write_ids_is_refused(low: int, high: int) -> None:
     with pytest.raises(InvalidNameError, match="range of write IDs"):
         delta(low, high)
 
 
-def test_numbers_beyond_64_bits_are_refused() -> None:
+def test_write_ids_beyond_64_bits_are_refused() -> None:
     with pytest.raises(InvalidNameError, match="64 bits"):
         BaseName(write_id=WriteId(LONG_MAX + 1))
 
@@ -143,12 +145,12 @@ def test_numbers_beyond_64_bits_are_refused() -> None:
         ("000002_1000", OriginalFileName(bucket_id=BucketId(2), attempt_id=1000)),
     ],
 )
-def test_file_names_say_their_bucket(text: str, name: object) -> None:
+def test_the_bucket_attempt_and_copy_are_parsed_from_a_file_name(text: str, name: object) -> None:
     assert parse_file_name(text) == name
 
 
 @pytest.mark.parametrize("text", ["bucket_00001_0", "bucket_00000", "000001_3_copy_10", "000000_0"])
-def test_canonical_file_names_print_back(text: str) -> None:
+def test_a_parsed_file_name_is_formatted_as_it_was(text: str) -> None:
     assert str(parse_file_name(text)) == text
 
 
@@ -167,7 +169,7 @@ def test_canonical_file_names_print_back(text: str) -> None:
         "",
     ],
 )
-def test_other_names_are_no_file_of_the_format(text: str) -> None:
+def test_names_that_are_neither_bucket_nor_original_files_are_not_parsed(text: str) -> None:
     assert parse_file_name(text) is None
 
 
@@ -175,7 +177,7 @@ def test_our_bucket_files_have_no_attempt_suffix() -> None:
     assert bucket_file(BucketId(7)) == "bucket_00007"
 
 
-def test_names_with_underscore_or_dot_are_hidden_and_dashes_are_not() -> None:
+def test_names_that_begin_with_an_underscore_or_a_dot_are_hidden() -> None:
     assert is_hidden("_tmp_1")
     assert is_hidden(".hive-staging_1")
     assert not is_hidden("-tmp.1")
@@ -187,13 +189,13 @@ def test_a_staging_directory_is_hidden_from_every_reader() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "a/b", "a b", "ä"])
-def test_a_staging_token_cannot_leave_its_directory(token: str) -> None:
+def test_an_empty_staging_token_or_one_with_special_characters_is_refused(token: str) -> None:
     with pytest.raises(InvalidNameError, match="staging token"):
         staging_directory(token)
 
 
 @pytest.mark.parametrize("name", ["base_", "delta_1_", "bucket_", "00_"])
-def test_a_name_longer_than_file_systems_have_names_nothing(name: str) -> None:
+def test_a_name_of_thousands_of_digits_is_not_parsed(name: str) -> None:
     long = name + "7" * 5000
     assert parse_directory_name(long) is None
     assert parse_file_name(long) is None

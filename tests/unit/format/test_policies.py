@@ -49,18 +49,18 @@ def table(policy: ConflictPolicy, generation: MetastoreGeneration) -> str:
 
 
 @pytest.mark.parametrize("generation", MetastoreGeneration)
-def test_the_strict_table_is_the_one_that_was_promised(generation: MetastoreGeneration) -> None:
+def test_the_outcomes_of_the_strict_policy_match_its_table(generation: MetastoreGeneration) -> None:
     assert table(STRICT, generation) == "WEEEE / WEECE / WEECE / WNNEC / WNNEE"
 
 
-def test_the_hive_table_differs_where_hives_locks_do() -> None:
+def test_the_outcomes_of_the_hive_policy_match_its_table_for_each_generation() -> None:
     assert table(HIVE, V4) == "WBBNN / WBBCC / WBECC / WNNNN / WNNNN"
     assert table(HIVE, V3) == "WBBNN / WBBCC / WBBCC / WNNNN / WNNNN"
 
 
 @pytest.mark.parametrize("generation", MetastoreGeneration)
 @pytest.mark.parametrize(("earlier", "later"), list(itertools.product(WRITES, WRITES)))
-def test_of_writers_that_fail_by_the_strict_table_the_metastore_lets_the_first_commit(
+def test_the_metastore_detects_the_write_conflicts_of_the_strict_policy(
     generation: MetastoreGeneration, earlier: Doing, later: Doing
 ) -> None:
     fails = (
@@ -75,7 +75,7 @@ def test_of_writers_that_fail_by_the_strict_table_the_metastore_lets_the_first_c
 
 @pytest.mark.parametrize("generation", MetastoreGeneration)
 @pytest.mark.parametrize("policy", ConflictPolicy)
-def test_an_overwrite_waits_for_everybody_and_everybody_for_it(
+def test_an_overwrite_waits_for_all_operations_and_all_operations_wait_for_it(
     policy: ConflictPolicy, generation: MetastoreGeneration
 ) -> None:
     exclusive = lock_under(policy, generation, OVERWRITE)
@@ -88,7 +88,7 @@ def test_an_overwrite_waits_for_everybody_and_everybody_for_it(
 @pytest.mark.parametrize("generation", MetastoreGeneration)
 @pytest.mark.parametrize("one", [INSERT, UPDATE, DELETE])
 @pytest.mark.parametrize("other", [INSERT, UPDATE, DELETE])
-def test_under_the_strict_policy_no_change_waits_for_another(
+def test_under_the_strict_policy_inserts_updates_and_deletes_do_not_wait(
     generation: MetastoreGeneration, one: DataOperation, other: DataOperation
 ) -> None:
     wanted, held = (lock_under(STRICT, generation, o) for o in (one, other))
@@ -96,17 +96,19 @@ def test_under_the_strict_policy_no_change_waits_for_another(
 
 
 @pytest.mark.parametrize("operation", [UPDATE, DELETE])
-def test_on_hive_4_a_strict_change_keeps_hives_own_changes_away(operation: DataOperation) -> None:
+def test_on_hive_4_a_strict_change_blocks_hives_own_updates_and_deletes(
+    operation: DataOperation,
+) -> None:
     assert not may_share(LockType.EXCL_WRITE, lock_under(STRICT, V4, operation), V4)
 
 
-def test_a_writer_is_what_others_are_most_concerned_by() -> None:
+def test_a_writer_counts_as_its_most_restrictive_operation() -> None:
     assert doing_of({INSERT}) is Doing.INSERT
     assert doing_of({INSERT, DELETE}) is Doing.CHANGE
     assert doing_of({INSERT, UPDATE, OVERWRITE}) is Doing.OVERWRITE
 
 
-def test_only_those_look_for_rivals_whom_one_can_make_fail() -> None:
+def test_only_the_strict_policy_looks_for_rivals_except_for_overwrites() -> None:
     assert not any(looks_for_rivals(HIVE, doing) for doing in Doing)
     assert {doing for doing in Doing if not looks_for_rivals(STRICT, doing)} == {Doing.OVERWRITE}
 
@@ -122,7 +124,7 @@ def test_only_those_look_for_rivals_whom_one_can_make_fail() -> None:
         (HIVE, "strict", STRICT, HIVE),
     ],
 )
-def test_the_argument_is_stronger_than_the_table_and_that_than_the_connection(
+def test_the_argument_overrides_the_table_property_which_overrides_the_connection(
     argument: ConflictPolicy | None,
     prop: str | None,
     connection: ConflictPolicy,
@@ -132,6 +134,6 @@ def test_the_argument_is_stronger_than_the_table_and_that_than_the_connection(
     assert chosen_policy(argument, parameters, connection, table="db.t") is expected
 
 
-def test_a_property_that_names_no_policy_is_refused() -> None:
+def test_a_table_property_with_an_unknown_policy_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"db\.t.*'lax'.*hive, strict"):
         chosen_policy(None, {POLICY_PROPERTY: "lax"}, HIVE, table="db.t")

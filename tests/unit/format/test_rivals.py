@@ -46,18 +46,20 @@ def txns(high: int, *opened: int) -> ValidTxnList:
         ("delete_delta_0000005_0000005_v0000017", Doing.MINOR),
     ],
 )
-def test_a_directory_tells_what_was_done(directory: str, doing: Doing) -> None:
+def test_a_directory_name_shows_the_operation_and_the_write_id(
+    directory: str, doing: Doing
+) -> None:
     foreign_write = foreign_write_of(directory)
     assert foreign_write is not None
     assert (foreign_write.doing, foreign_write.write_id) == (doing, 5)
 
 
 @pytest.mark.parametrize("name", ["_hiveacid", "month=1", "delta_x_y", ".hive-staging_1"])
-def test_other_directories_tell_nothing(name: str) -> None:
+def test_a_name_that_is_not_a_base_or_delta_shows_no_operation(name: str) -> None:
     assert foreign_write_of(name) is None
 
 
-def test_what_was_committed_since_is_what_was_not_visible_then() -> None:
+def test_only_writes_that_committed_since_the_start_are_found() -> None:
     began, now = ids(5, opened=(3, 5)), ids(7, opened=(5,), aborted=(7,))
     names = [f"delta_{w:07d}_{w:07d}_0000" for w in range(1, 9)]
     assert [d.write_id for d in committed_since(names, began, began, now)] == [3, 6]
@@ -66,13 +68,13 @@ def test_what_was_committed_since_is_what_was_not_visible_then() -> None:
 COMPACTED = ["delta_0000001_0000006", "base_0000006_v0000009"]
 
 
-def test_compactions_are_no_writes() -> None:
+def test_compactions_of_old_writes_are_not_new_writes() -> None:
     assert committed_since(COMPACTED, ids(6), ids(6), ids(6)) == ()
 
 
 @pytest.mark.parametrize("directory", COMPACTED)
 @pytest.mark.parametrize("began", [ids(5), ids(6, opened=(2,)), ids(6, opened=(6,))])
-def test_what_was_committed_before_this_transaction_may_be_compacted(
+def test_a_compaction_that_contains_a_new_write_counts_as_that_write(
     directory: str, began: ValidWriteIdList
 ) -> None:
     (foreign_write,) = committed_since([directory], began, ids(7), ids(7))
@@ -83,7 +85,7 @@ def test_what_was_committed_before_this_transaction_may_be_compacted(
 @pytest.mark.parametrize(
     "seen", [ids(5), ids(6, opened=(6,)), ids(6, aborted=(6,))], ids=["later", "open", "aborted"]
 )
-def test_a_compaction_that_holds_nothing_committed_since_is_no_write(
+def test_a_compaction_without_new_writes_does_not_count_as_a_write(
     seen: ValidWriteIdList,
 ) -> None:
     """What is committed later keeps its own directory while this transaction lasts."""
@@ -91,7 +93,7 @@ def test_a_compaction_that_holds_nothing_committed_since_is_no_write(
     assert committed_since(["delta_0000004_0000006"], ids(6, opened=(2,)), ids(6), ids(6)) == ()
 
 
-def test_a_compaction_goes_by_what_was_there() -> None:
+def test_directories_that_are_new_or_had_an_open_write_count_as_new() -> None:
     there = {"delta_0000001_0000001_0000", "delta_0000003_0000003_0000"}
     names = [*there, "delta_0000004_0000004_0000", "delta_0000001_0000003"]
     began, now = ids(3, opened=(3,)), (ids(4), txns(20))
@@ -102,20 +104,20 @@ def test_a_compaction_goes_by_what_was_there() -> None:
     }
 
 
-def test_a_short_list_makes_no_news_of_what_was_there() -> None:
+def test_a_delta_seen_at_the_start_is_not_new_even_if_the_first_list_omitted_it() -> None:
     # 4.0.1 may end its list below what is committed; now it is whole.
     there = {"delta_0000003_0000003_0000"}
     assert come_since(there, there, ids(1), (ids(4), txns(20))) == ()
 
 
-def test_a_result_whose_compactor_has_not_committed_is_no_news() -> None:
+def test_the_base_of_a_compaction_is_new_only_after_its_commit() -> None:
     names, now = ["base_0000003_v0000019"], (ids(3), txns(20, 19))
     assert come_since(names, (), ids(3), now) == ()
     (foreign_write,) = come_since(names, (), ids(3), (ids(3), txns(20)))
     assert foreign_write.doing is Doing.MAJOR
 
 
-def test_the_first_of_those_is_named_that_the_policy_lets_one_fail_for() -> None:
+def test_the_reported_rival_is_the_first_write_that_conflicts_under_the_policy() -> None:
     names = ["delta_0000007_0000007_0000", "delta_0000006_0000006_0000", "delta_0000001_0000004"]
     foreign_writes = [d for d in map(foreign_write_of, names) if d is not None]
     found = first_rival(foreign_writes, STRICT, V4, Doing.INSERT)

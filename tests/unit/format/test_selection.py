@@ -117,7 +117,9 @@ from tests.unit.format.listings import ids, listing, live, read, texts, txns
         ),
     ],
 )
-def test_selection_is_hives(names: str, snap: str, used: list[str], obsolete: list[str]) -> None:
+def test_the_selected_directories_are_those_of_hive(
+    names: str, snap: str, used: list[str], obsolete: list[str]
+) -> None:
     state = read(names, snap)
     assert live(state) == used
     assert texts(state.obsolete) == obsolete
@@ -132,13 +134,13 @@ def test_selection_is_hives(names: str, snap: str, used: list[str], obsolete: li
         ("delta_1_1 delta_2_5 delta_6_10", "12:3:3:"),
     ],
 )
-def test_a_compactor_takes_no_delta_that_reaches_an_open_id(names: str, hwm: str) -> None:
+def test_a_compaction_excludes_every_delta_with_an_open_write_id(names: str, hwm: str) -> None:
     state = resolve(listing(names), CompactorWriteIdList.of(ids(hwm)), None)
     assert live(state) == ["delta_1_1"]
     assert not state.obsolete
 
 
-def test_a_compactor_takes_deltas_with_aborted_ids_inside() -> None:
+def test_a_compaction_includes_deltas_with_some_aborted_write_ids() -> None:
     state = resolve(
         listing("delta_1_3 delta_4_4 delta_5_5"), CompactorWriteIdList.of(ids("9:MAX::2,4")), None
     )
@@ -157,25 +159,25 @@ def test_a_reader_does_not_see_an_open_delta() -> None:
 
 
 @pytest.mark.promise("T6")
-def test_a_reader_skips_a_failed_insert_between_two_others() -> None:
+def test_a_reader_skips_an_aborted_insert_between_two_committed_inserts() -> None:
     state = read("delta_1_1_0 delta_2_2_0 delta_3_3_0", "3:MAX::2")
     assert live(state) == ["delta_1_1_0", "delta_3_3_0"]
     assert [(d.text, d.why) for d in state.aborted] == [("delta_2_2_0", "aborted: write ID 2")]
 
 
-def test_a_reader_does_not_see_beyond_its_watermark() -> None:
+def test_a_reader_does_not_see_writes_above_its_high_watermark() -> None:
     state = read("delta_1_1_0 delta_2_2_0", "1:MAX::")
     assert live(state) == ["delta_1_1_0"]
     assert state.invisible[0].why == "invisible: write ID 2 is above the high watermark 1"
 
 
-def test_a_batch_delta_that_is_wholly_aborted_is_aborted() -> None:
+def test_a_delta_is_aborted_if_all_its_write_ids_are_aborted() -> None:
     state = read("delta_1_3 delta_4_6", "6:MAX::4,5,6")
     assert texts(state.aborted) == ["delta_4_6"]
     assert state.aborted[0].why == "aborted: write IDs 4 to 6"
 
 
-def test_a_base_whose_id_is_the_lowest_open_one_is_not_read() -> None:
+def test_a_base_with_the_lowest_open_write_id_is_not_read() -> None:
     # Hive 4 would take it: AcidUtils.isValidBase compares with <=
     state = read("delta_1_1_0 base_2", "3:2:2:")
     assert live(state) == ["delta_1_1_0"]
@@ -190,32 +192,32 @@ def test_an_uncommitted_overwrite_below_the_base_is_not_obsolete() -> None:
     assert texts(state.invisible) == ["base_2"]
 
 
-def test_a_compacted_base_beats_the_overwrite_it_was_made_of() -> None:
+def test_a_compacted_base_replaces_the_overwrite_with_the_same_write_id() -> None:
     state = read("base_0000002 base_0000002_v0000007 base_0000002_v0000005", "2:MAX::", "9:MAX::")
     assert live(state) == ["base_0000002_v0000007"]
     assert texts(state.obsolete) == ["base_0000002", "base_0000002_v0000005"]
     assert {d.superseded_by for d in state.obsolete_directories} == {"base_0000002_v0000007"}
 
 
-def test_a_marked_base_beats_an_overwrite_of_the_same_id() -> None:
+def test_a_base_with_a_compaction_metadata_file_replaces_equal_overwrites() -> None:
     state = read("base_0000002 base_02 base_2", "2:MAX::", compacted=["base_02"])
     assert live(state) == ["base_02"]
     assert texts(state.obsolete) == ["base_0000002", "base_2"]
 
 
-def test_a_compacted_base_may_cover_aborted_ids_and_no_open_one() -> None:
+def test_a_compacted_base_may_cover_aborted_but_not_open_write_ids() -> None:
     assert live(read("base_5", "9:MAX::3", compacted=["base_5"])) == ["base_5"]
     with pytest.raises(NotEnoughHistoryError):
         read("base_5", "9:3:3:", compacted=["base_5"])
 
 
-def test_a_minimum_without_open_ids_keeps_a_compacted_base_away() -> None:
+def test_a_compacted_base_above_the_minimum_open_write_id_is_not_read() -> None:
     state = read("base_2 base_5", "9:4::", compacted=["base_5"])
     assert live(state) == ["base_2"]
     assert state.invisible[0].why == "invisible: a write ID from 4 on is open"
 
 
-def test_a_compacted_base_whose_own_id_was_aborted_is_valid() -> None:
+def test_a_compacted_base_with_an_aborted_write_id_is_read() -> None:
     state = read("base_5", "9:MAX::5", compacted=["base_5"])
     assert live(state) == ["base_5"]
     assert state.base is not None
@@ -223,13 +225,13 @@ def test_a_compacted_base_whose_own_id_was_aborted_is_valid() -> None:
 
 
 @pytest.mark.parametrize("snap", ["9:MAX::", "9:MAX::1", "9:MAX::1,2"])
-def test_rows_of_a_compacted_base_need_no_look_whatever_was_aborted_below(snap: str) -> None:
+def test_all_rows_of_a_compacted_base_are_visible_despite_aborted_write_ids(snap: str) -> None:
     base = read("base_2", snap, compacted=["base_2"]).base
     assert base is not None
     assert base.visibility is RangeVisibility.ALL
 
 
-def test_history_is_missing_when_the_oldest_base_is_a_compactors() -> None:
+def test_a_snapshot_older_than_the_oldest_compacted_base_raises_an_error() -> None:
     with pytest.raises(NotEnoughHistoryError, match=r"/t: not enough history .* 3; .* base_5\."):
         read("base_5 delta_6_6_0", "3:MAX::", compacted=["base_5"])
     with pytest.raises(NotEnoughHistoryError, match=r"base_2\."):
@@ -237,22 +239,22 @@ def test_history_is_missing_when_the_oldest_base_is_a_compactors() -> None:
     assert live(read("base_2 base_5", "1:MAX::", compacted=["base_5"])) == []
 
 
-def test_an_overwrite_that_is_not_visible_is_no_missing_history() -> None:
+def test_an_invisible_overwrite_is_ignored_by_an_older_snapshot() -> None:
     assert live(read("base_5 delta_1_1_0", "3:MAX::")) == ["delta_1_1_0"]
 
 
-def test_an_aborted_overwrite_does_not_hide_that_history_is_missing() -> None:
+def test_an_aborted_overwrite_does_not_prevent_a_not_enough_history_error() -> None:
     # Hive 4 asks the oldest base only, and would go on with whatever deltas are left
     with pytest.raises(NotEnoughHistoryError):
         read("base_2 base_5 delta_6_6_0", "4:MAX::2", compacted=["base_5"])
 
 
-def test_a_base_of_an_uncommitted_compaction_proves_nothing() -> None:
+def test_the_base_of_an_uncommitted_compaction_is_ignored() -> None:
     state = read("delta_1_1_0 base_5_v0000011", "3:MAX::", "10:MAX::")
     assert live(state) == ["delta_1_1_0"]
 
 
-def test_without_transactions_every_compaction_counts_as_committed() -> None:
+def test_without_a_transaction_list_every_compaction_counts_as_committed() -> None:
     assert live(read("delta_1_1_0 base_1_v0000011", "3:MAX::")) == ["base_1_v0000011"]
 
 
@@ -274,7 +276,7 @@ def test_without_transactions_every_compaction_counts_as_committed() -> None:
         ("9:MAX::", "delta_1_2_v0000008", DirectoryStatus.LIVE, "live"),
     ],
 )
-def test_a_minor_compaction_counts_once_its_transaction_has_committed(
+def test_a_minor_compaction_is_live_only_after_its_transaction_committed(
     transactions: str, used: str, status: DirectoryStatus, why: str
 ) -> None:
     state = read("delta_1_1_0 delta_2_2_0 delta_1_2_v0000008", "2:MAX::", transactions)
@@ -283,7 +285,7 @@ def test_a_minor_compaction_counts_once_its_transaction_has_committed(
     assert (compacted.status, compacted.why) == (status, why)
 
 
-def test_of_two_compactions_each_kind_keeps_its_last() -> None:
+def test_the_last_compaction_of_a_range_wins_for_deltas_and_delete_deltas_separately() -> None:
     state = read(
         "delta_1_2_v7 delete_delta_1_2_v7 delta_1_2_v9 delta_1_2 delta_3_3_0", "3:MAX::", "9:MAX::"
     )
@@ -294,7 +296,7 @@ def test_of_two_compactions_each_kind_keeps_its_last() -> None:
     ]
 
 
-def test_an_earlier_compaction_shares_the_fate_of_the_last_one() -> None:
+def test_an_earlier_compaction_has_the_status_of_the_last_one_of_its_range() -> None:
     state = read("base_2 delta_1_2_v7 delta_1_2_v9 delta_1_3_v4 delta_1_3_v5", "2:MAX::", "9:MAX::")
     assert live(state) == ["base_2"]
     assert texts(state.obsolete) == ["delta_1_2_v7", "delta_1_2_v9"]
@@ -304,14 +306,14 @@ def test_an_earlier_compaction_shares_the_fate_of_the_last_one() -> None:
     }
 
 
-def test_two_spellings_of_one_plain_name_are_both_read_as_in_hive() -> None:
+def test_two_deltas_whose_names_differ_only_in_padding_are_both_read_as_in_hive() -> None:
     assert live(read("delta_1_1_0 delta_0000001_0000001_0000", "1:MAX::")) == [
         "delta_0000001_0000001_0000",
         "delta_1_1_0",
     ]
 
 
-def test_an_obsolete_directory_says_what_covers_it() -> None:
+def test_an_obsolete_directory_names_the_directory_that_covers_it() -> None:
     state = read("base_2 delta_1_1_0 delta_3_9 delta_4_5", "9:MAX::", compacted=["base_2"])
     assert [(d.text, d.why, d.superseded_by) for d in state.obsolete_directories] == [
         ("delta_1_1_0", "obsolete: covered by base_2", "base_2"),
@@ -319,14 +321,14 @@ def test_an_obsolete_directory_says_what_covers_it() -> None:
     ]
 
 
-def test_a_covered_batch_with_an_open_id_is_marked_as_unresolved() -> None:
+def test_an_obsolete_delta_with_an_open_write_id_is_unresolved() -> None:
     # an overwrite does not wait for a streaming batch here; its files are still being written
     state = read("delta_1_4 base_5", "6:3:3:")
     assert texts(state.obsolete) == ["delta_1_4"]
     assert not state.obsolete_directories[0].is_resolved
 
 
-def test_a_delta_of_no_write_id_is_neither_read_nor_removed() -> None:
+def test_a_delta_of_write_id_zero_is_invisible() -> None:
     state = read("delta_0_0 delta_1_1_0", "9:MAX::")
     assert live(state) == ["delta_1_1_0"]
     assert [(d.text, d.why) for d in state.invisible] == [

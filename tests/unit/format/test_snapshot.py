@@ -39,27 +39,29 @@ def w(*values: int) -> tuple[WriteId, ...]:
         ),
     ],
 )
-def test_write_id_lists_read_and_print(text: str, expected: ValidWriteIdList) -> None:
+def test_write_id_lists_are_parsed_and_formatted_unchanged(
+    text: str, expected: ValidWriteIdList
+) -> None:
     assert ValidWriteIdList.parse(text) == expected
     assert expected.text() == text
 
 
-def test_trailing_empty_fields_may_be_missing() -> None:
+def test_trailing_empty_fields_of_a_write_id_list_may_be_missing() -> None:
     assert ValidWriteIdList.parse(f"db.t:5:{MAX}") == ValidWriteIdList.parse(f"db.t:5:{MAX}::")
     assert ValidWriteIdList.parse("db.t:5:4:4") == ValidWriteIdList.parse("db.t:5:4:4:")
 
 
-def test_an_absent_list_makes_everything_visible() -> None:
+def test_an_empty_list_makes_every_id_visible() -> None:
     assert ValidWriteIdList.parse("").is_visible(WriteId(LONG_MAX))
     assert ValidTxnList.parse(" ").is_visible(TxnId(LONG_MAX))
 
 
-def test_a_lower_minimum_in_the_text_is_kept() -> None:
+def test_a_minimum_below_the_open_write_ids_is_kept() -> None:
     assert ids("9:2::").min_open_write_id == 2
     assert not ids("9:2::").is_valid_base(WriteId(2))
 
 
-def test_a_minimum_above_the_open_ids_is_not_believed() -> None:
+def test_a_minimum_above_the_open_write_ids_is_lowered() -> None:
     assert ids("9:MAX:3:").min_open_write_id == 3
 
 
@@ -81,25 +83,25 @@ def test_a_minimum_above_the_open_ids_is_not_believed() -> None:
         "db.t:\u0665:6::",
     ],
 )
-def test_broken_write_id_lists_are_refused(text: str) -> None:
+def test_malformed_write_id_lists_are_refused(text: str) -> None:
     with pytest.raises(InvalidNameError):
         ValidWriteIdList.parse(text)
 
 
 @pytest.mark.parametrize("text", ["5", "5:x", "5:6:7:8:9", "a:6"])
-def test_broken_transaction_lists_are_refused(text: str) -> None:
+def test_malformed_transaction_lists_are_refused(text: str) -> None:
     with pytest.raises(InvalidNameError):
         ValidTxnList.parse(text)
 
 
-def test_transaction_lists_accept_ranges_and_print_plain_ids() -> None:
+def test_ranges_in_a_transaction_list_are_expanded() -> None:
     parsed = ValidTxnList.parse("30:3:3-5,9:10-12,20")
     assert parsed.open == (3, 4, 5, 9)
     assert parsed.aborted == (10, 11, 12, 20)
     assert parsed.text() == "30:3:3,4,5,9:10,11,12,20"
 
 
-def test_a_transaction_is_visible_up_to_the_watermark_unless_open_or_aborted() -> None:
+def test_transactions_up_to_the_watermark_are_visible_unless_open_or_aborted() -> None:
     parsed = txns("10:4:4:6")
     assert [i for i in range(1, 13) if parsed.is_visible(TxnId(i))] == [1, 2, 3, 5, 7, 8, 9, 10]
     assert parsed.is_aborted(TxnId(6))
@@ -107,7 +109,7 @@ def test_a_transaction_is_visible_up_to_the_watermark_unless_open_or_aborted() -
     assert parsed.min_open == 4
 
 
-def test_ids_are_kept_sorted_and_once() -> None:
+def test_write_ids_are_sorted_and_duplicates_are_removed() -> None:
     messy = ValidWriteIdList(table=T, high_watermark=WriteId(9), open=w(7, 3, 7), aborted=w(5, 4))
     assert (messy.open, messy.aborted) == ((3, 7), (4, 5))
     assert messy.min_open_write_id == 3
@@ -134,7 +136,7 @@ def test_a_write_id_cannot_be_open_and_aborted() -> None:
         ("3:9:9:", 4, 5, NONE),
     ],
 )
-def test_ranges_are_visible_wholly_partly_or_not(
+def test_a_range_of_write_ids_is_visible_completely_partly_or_not_at_all(
     snap: str, low: int, high: int, expected: RangeVisibility
 ) -> None:
     assert ids(snap).range_visibility(WriteId(low), WriteId(high)) is expected
@@ -143,7 +145,9 @@ def test_ranges_are_visible_wholly_partly_or_not(
 @pytest.mark.parametrize(
     ("low", "high", "expected"), [(1, 9, 4), (4, 4, 4), (5, 9, 7), (5, 6, None), (8, 9, None)]
 )
-def test_the_lowest_open_id_of_a_range_is_found(low: int, high: int, expected: int | None) -> None:
+def test_the_lowest_open_write_id_of_a_range_is_found(
+    low: int, high: int, expected: int | None
+) -> None:
     assert ids("9:4:4,7:").lowest_open(WriteId(low), WriteId(high)) == expected
 
 
@@ -157,19 +161,19 @@ def test_the_lowest_open_id_of_a_range_is_found(low: int, high: int, expected: i
         ("3:MAX::5", 5, 5, NONE),
     ],
 )
-def test_ranges_are_aborted_wholly_partly_or_not(
+def test_a_range_of_write_ids_is_aborted_completely_partly_or_not_at_all(
     snap: str, low: int, high: int, expected: RangeVisibility
 ) -> None:
     assert ids(snap).range_aborted(WriteId(low), WriteId(high)) is expected
 
 
-def test_a_compacted_base_is_valid_strictly_below_the_lowest_open_id() -> None:
+def test_a_compacted_base_is_valid_only_below_the_lowest_open_write_id() -> None:
     snap = ids("9:4:4:2")
     assert [i for i in range(12) if snap.is_valid_base(WriteId(i))] == [0, 1, 2, 3]
     assert not ids("9:MAX::").is_valid_base(WriteId(10))
 
 
-def test_a_range_is_resolved_when_nothing_in_it_is_open_or_unknown() -> None:
+def test_a_range_is_resolved_if_no_write_id_in_it_is_open_or_above_the_watermark() -> None:
     snap = ids("9:4:4:6")
     assert snap.is_resolved(WriteId(5), WriteId(9))
     assert not snap.is_resolved(WriteId(3), WriteId(5))
@@ -191,7 +195,9 @@ def test_a_range_is_resolved_when_nothing_in_it_is_open_or_unknown() -> None:
         ("7:MAX::", "4:MAX::5", True),
     ],
 )
-def test_a_list_shows_what_another_one_does_not(text: str, other: str, *, expected: bool) -> None:
+def test_two_lists_are_compared_for_write_ids_that_only_the_first_shows(
+    text: str, other: str, *, expected: bool
+) -> None:
     one, two = ids(text), ids(other)
     assert one.shows_more_than(two) is expected
     shown = {i for i in range(1, 12) if one.is_visible(WriteId(i))}
@@ -199,24 +205,24 @@ def test_a_list_shows_what_another_one_does_not(text: str, other: str, *, expect
     assert bool(shown - known) is expected
 
 
-def test_our_own_write_is_visible_and_younger_ones_of_others_are_not() -> None:
+def test_a_transaction_sees_its_own_write_but_no_later_writes() -> None:
     own = ids("5:MAX::3").with_own(WriteId(8))
     assert [i for i in range(1, 12) if own.is_visible(WriteId(i))] == [1, 2, 4, 5, 8]
     assert own.open == (6, 7)
 
 
-def test_our_own_write_stops_being_the_lowest_open_one() -> None:
+def test_the_own_write_is_not_the_lowest_open_write_id() -> None:
     own = ids("9:4:4,7:").with_own(WriteId(4))
     assert own.open == (7,)
     assert own.min_open_write_id == 7
     assert ids("9:4:4:").with_own(WriteId(4)).min_open_write_id is None
 
 
-def test_a_lower_minimum_survives_our_own_write() -> None:
+def test_a_lower_minimum_is_kept_with_an_own_write() -> None:
     assert ids("9:2:5:").with_own(WriteId(5)).min_open_write_id == 2
 
 
-def test_a_compactor_sees_only_the_resolved_prefix() -> None:
+def test_a_compaction_sees_only_write_ids_below_the_first_open_write_id() -> None:
     cut = CompactorWriteIdList.of(ids("27:23:23:4,25"))
     assert cut.high_watermark == 22
     assert (cut.open, cut.aborted) == ((), (4,))
@@ -229,24 +235,24 @@ def test_a_compactor_sees_only_the_resolved_prefix() -> None:
     assert cut.table == T
 
 
-def test_a_compactor_without_open_ids_reaches_the_watermark() -> None:
+def test_without_open_write_ids_a_compaction_reaches_the_high_watermark() -> None:
     assert CompactorWriteIdList.of(ids("27:MAX::")).high_watermark == 27
 
 
-def test_a_compactor_cuts_its_lists_once() -> None:
+def test_a_snapshot_for_compaction_is_limited_only_once() -> None:
     cut = Snapshot(txn_id=None, txns=txns("9:MAX::"), tables={T: ids("5:4:4:")}).for_compactor()
     assert cut.write_ids(T).high_watermark == 3
     assert cut.for_compactor().write_ids(T) is cut.write_ids(T)
 
 
-def test_a_snapshot_knows_its_tables() -> None:
+def test_a_snapshot_raises_an_error_for_a_table_that_it_does_not_cover() -> None:
     snapshot = Snapshot(txn_id=TxnId(3), txns=txns("9:MAX::"), tables={T: ids("5:MAX::")})
     assert snapshot.write_ids(T).high_watermark == 5
     with pytest.raises(InvalidNameError, match=r"db\.u.*covers db\.t"):
         snapshot.write_ids(TableRef("db", "u"))
 
 
-def test_a_snapshot_travels_to_other_processes_unchanged() -> None:
+def test_a_pickled_snapshot_is_equal_to_the_original() -> None:
     snapshot = Snapshot(
         txn_id=None,
         txns=txns("9:4:4:2"),
@@ -255,7 +261,7 @@ def test_a_snapshot_travels_to_other_processes_unchanged() -> None:
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot  # noqa: S301
 
 
-def test_numbers_of_thousands_of_digits_and_ranges_without_end_are_refused() -> None:
+def test_very_long_numbers_and_very_large_ranges_are_refused() -> None:
     for text in ("7" * 5000, f"9:{'7' * 5000}", "9:1:1-4000000,5000000-9000000", "9:1:1-4000001"):
         with pytest.raises(InvalidNameError):
             ValidTxnList.parse(text if ":" in text else f"{text}:1::")

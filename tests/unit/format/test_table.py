@@ -23,13 +23,13 @@ FLIGHTS = TableInfo(
 PLAIN = TableInfo(ref=TableRef("demo", "plain"), location="file:///w/plain", columns=())
 
 
-def test_a_table_name_is_read_in_any_case() -> None:
+def test_a_table_name_is_parsed_in_lower_case_without_outer_blanks() -> None:
     assert TableRef.parse(" Demo.Flights ") == TableRef("demo", "flights")
     assert str(TableRef("demo", "flights")) == "demo.flights"
 
 
 @pytest.mark.parametrize("text", ["flights", "a.b.c", ".t", "db.", "db.t-1", "db.t\n.x", "d b.t"])
-def test_a_table_name_has_two_identifiers(text: str) -> None:
+def test_a_table_name_that_is_not_two_identifiers_is_refused(text: str) -> None:
     with pytest.raises(InvalidNameError, match="table name"):
         TableRef.parse(text)
 
@@ -54,7 +54,7 @@ def test_partition_values_are_escaped_as_in_hive(value: str, escaped: str) -> No
     assert unescape_partition_value(escaped) == value
 
 
-def test_a_percent_sign_without_hex_digits_stands_for_itself() -> None:
+def test_a_percent_sign_without_two_hex_digits_is_not_an_escape() -> None:
     assert unescape_partition_value("50%x%4") == "50%x%4"
 
 
@@ -68,37 +68,37 @@ def test_a_percent_sign_without_hex_digits_stands_for_itself() -> None:
         ("", (), ()),
     ],
 )
-def test_partition_names_read_as_values(
+def test_partition_names_are_parsed_into_columns_and_values(
     text: str, columns: tuple[str, ...], values: tuple[str | None, ...]
 ) -> None:
     assert PartitionName.parse(text) == PartitionName(columns, values)
 
 
-def test_partition_names_print_escaped() -> None:
+def test_partition_names_are_formatted_with_escapes() -> None:
     assert str(PartitionName(("y", "note"), (None, "a/b"))) == f"y={NULL_PARTITION}/note=a%2Fb"
     assert str(UNPARTITIONED) == ""
 
 
-def test_partition_columns_are_lower_case_and_values_are_not() -> None:
+def test_the_columns_but_not_the_values_of_a_partition_name_become_lower_case() -> None:
     assert PartitionName.parse("Note=AbC") == PartitionName(("note",), ("AbC",))
 
 
-def test_the_metastore_gets_null_under_its_directory_name() -> None:
+def test_the_metastore_gets_the_directory_name_of_a_null_partition_value() -> None:
     assert PartitionName(("a", "b"), ("x/y", None)).directory_values == ["x/y", NULL_PARTITION]
 
 
 @pytest.mark.parametrize("text", ["month", "month=1/day", "/"])
-def test_a_partition_name_needs_values(text: str) -> None:
+def test_a_partition_name_without_a_value_is_refused(text: str) -> None:
     with pytest.raises(InvalidNameError, match="partition name"):
         PartitionName.parse(text)
 
 
-def test_a_partition_has_a_value_for_each_column() -> None:
+def test_a_partition_with_a_missing_value_is_refused() -> None:
     with pytest.raises(InvalidNameError):
         PartitionName(("a", "b"), ("1",))
 
 
-def test_a_table_knows_its_columns_and_partitions() -> None:
+def test_a_tables_columns_include_its_partition_columns() -> None:
     assert FLIGHTS.column_names == ("id", "year", "note")
     assert FLIGHTS.is_partitioned
     assert not PLAIN.is_partitioned
@@ -106,7 +106,7 @@ def test_a_table_knows_its_columns_and_partitions() -> None:
     assert str(name) == f"year=2013/note={NULL_PARTITION}"
 
 
-def test_a_new_partition_goes_below_the_table() -> None:
+def test_the_default_location_of_a_partition_is_below_the_table() -> None:
     name = FLIGHTS.partition_name(["2013", "a:b"])
     assert FLIGHTS.default_partition_location(name) == (
         "file:///w/demo.db/flights/year=2013/note=a%3Ab"

@@ -21,7 +21,7 @@ INT, STRING = PrimitiveType("int"), PrimitiveType("string")
 
 
 @pytest.mark.parametrize("name", sorted(PRIMITIVE_NAMES))
-def test_primitive_types_read_and_print(name: str) -> None:
+def test_primitive_types_are_parsed_and_formatted_unchanged(name: str) -> None:
     assert parse_type(name) == PrimitiveType(name)
     assert str(PrimitiveType(name)) == name
 
@@ -51,7 +51,9 @@ def test_primitive_types_read_and_print(name: str) -> None:
         ),
     ],
 )
-def test_types_read_and_print_back(text: str, parsed: HiveType) -> None:
+def test_types_with_parameters_are_parsed_and_formatted_unchanged(
+    text: str, parsed: HiveType
+) -> None:
     assert parse_type(text) == parsed
     assert str(parsed) == text
 
@@ -70,7 +72,9 @@ def test_types_read_and_print_back(text: str, parsed: HiveType) -> None:
         ("struct<Name:int>", "struct<Name:int>"),
     ],
 )
-def test_aliases_case_and_blanks_do_not_matter(text: str, canonical: str) -> None:
+def test_types_are_parsed_with_aliases_and_in_any_case_and_spacing(
+    text: str, canonical: str
+) -> None:
     assert str(parse_type(text)) == canonical
 
 
@@ -110,16 +114,16 @@ def test_aliases_case_and_blanks_do_not_matter(text: str, canonical: str) -> Non
         "<",
     ],
 )
-def test_texts_that_no_column_can_have_are_refused(text: str) -> None:
+def test_invalid_column_types_are_refused(text: str) -> None:
     with pytest.raises(InvalidNameError, match="Hive type"):
         parse_type(text)
 
 
-def test_a_primitive_type_must_be_one_of_hives() -> None:
+def test_an_unknown_primitive_type_is_refused() -> None:
     with pytest.raises(InvalidNameError, match="primitive"):
         PrimitiveType("int32")
 
 
-def test_a_union_needs_an_option() -> None:
+def test_a_union_type_without_options_is_refused() -> None:
     with pytest.raises(InvalidNameError):
         UnionType(())

@@ -66,11 +66,11 @@ def delta(low: int, high: int | None = None, *, delete: bool = False) -> str:
 @pytest.mark.parametrize(
     "text", ["version 12", "timestamp 2026-11-19T02:00:00+00:00", "tag a b", "now"]
 )
-def test_a_version_survives_as_text(text: str) -> None:
+def test_a_version_is_parsed_and_formatted_unchanged(text: str) -> None:
     assert VersionSpec.parse(text).text() == text
 
 
-def test_numbers_and_times_may_be_texts() -> None:
+def test_version_numbers_and_timestamps_can_be_strings() -> None:
     assert VersionSpec.of(version="12") == VersionSpec(number=WriteId(12))
     at = datetime(2026, 11, 19, 2, tzinfo=UTC)
     assert VersionSpec.of(timestamp="2026-11-19T02:00:00Z") == VersionSpec(timestamp=at)
@@ -91,12 +91,12 @@ def test_numbers_and_times_may_be_texts() -> None:
         {"tag": "a\nb"},
     ],
 )
-def test_nonsense_is_refused(given: dict[str, object]) -> None:
+def test_ambiguous_or_invalid_version_arguments_are_refused(given: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
         VersionSpec.of(**given)  # type: ignore[arg-type]
 
 
-def test_an_unknown_text_is_refused() -> None:
+def test_a_text_that_is_not_a_version_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="expected 'version N'"):
         VersionSpec.parse("branch main")
 
@@ -113,7 +113,9 @@ def test_an_unknown_text_is_refused() -> None:
         (VersionSpec(tag="closing"), "tag closing"),
     ],
 )
-def test_one_value_says_which_version_is_meant(value: object, text: str) -> None:
+def test_a_single_value_can_be_a_version_number_a_timestamp_or_a_tag(
+    value: object, text: str
+) -> None:
     assert VersionSpec.meant_by(value).text() == text  # type: ignore[arg-type]
 
 
@@ -121,7 +123,7 @@ def test_one_value_says_which_version_is_meant(value: object, text: str) -> None
     "value",
     [True, -1, "-1", "now", "yesterday", "2026-11-19T02:00:00", "", "tag ", 1.5, VersionSpec()],
 )
-def test_one_that_says_nothing_is_refused(value: object) -> None:
+def test_a_single_value_that_is_not_a_version_is_refused(value: object) -> None:
     with pytest.raises(ConfigurationError):
         VersionSpec.meant_by(value)  # type: ignore[arg-type]
 
@@ -130,7 +132,7 @@ def test_one_that_says_nothing_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -3, 10])
-def test_a_version_that_never_was_is_refused(number: int) -> None:
+def test_a_version_outside_the_tables_history_is_refused(number: int) -> None:
     with pytest.raises(VersionUnknownError, match=f"version {number}"):
         as_of_number(now(), WriteId(number))
 
@@ -145,25 +147,25 @@ def test_a_version_above_an_open_write_is_not_settled() -> None:
         assert (caught.value.write_id, caught.value.version) == (4, number)
 
 
-def test_a_minimum_below_all_that_are_listed_counts_as_open() -> None:
+def test_the_minimum_open_write_id_counts_as_open_even_if_it_is_not_listed() -> None:
     with pytest.raises(VersionNotSettledError):
         as_of_number(now("d.t:9:3::"), WriteId(5))
 
 
-def test_a_set_hides_what_it_leaves_out_and_what_was_hidden() -> None:
+def test_a_snapshot_of_chosen_writes_hides_all_other_and_aborted_writes() -> None:
     ids = now("d.t:9:7:7:3")
     assert as_of_set(ids, {WriteId(5), WriteId(9)}).text() == "d.t:8:5:5,7:3"
     assert as_of_set(ids, {WriteId(w) for w in (1, 2, 4, 5, 6, 8, 9)}).high_watermark == 0
 
 
-def test_what_the_metastore_has_forgotten_stays_aborted() -> None:
+def test_writes_noted_as_aborted_are_hidden_after_the_metastore_forgot_them() -> None:
     assert without_aborted(now(), [WriteId(4), WriteId(12)]).text().endswith("::4")
 
 
 # ---- what is live now ----------------------------------------------------------------------------
 
 
-def test_what_is_live_holds_every_version_from_its_base_on() -> None:
+def test_live_directories_contain_every_version_since_their_base() -> None:
     found = listing(
         "base_0000003", delta(4), delta(5, delete=True), delta(6), compacted=("base_0000003",)
     )
@@ -171,12 +173,14 @@ def test_what_is_live_holds_every_version_from_its_base_on() -> None:
     assert names(found, 5) == ["base_0000003", delta(4), delta(5, delete=True)]
 
 
-def test_a_merged_delta_of_a_full_acid_table_is_read_in_part() -> None:
+def test_a_compacted_delta_of_a_full_acid_table_can_be_read_partly() -> None:
     assert names(listing("base_0000003", delta(4, 6), delta(7)), 5) == ["base_0000003", delta(4, 6)]
 
 
 @pytest.mark.parametrize("compacted", [("base_0000006",), ()])
-def test_files_that_happen_to_be_there_prove_nothing(compacted: tuple[str, ...]) -> None:
+def test_a_version_below_the_live_base_is_refused_even_if_old_files_exist(
+    compacted: tuple[str, ...],
+) -> None:
     found = listing(
         "base_0000003", delta(4), delta(5), delta(6), "base_0000006", compacted=compacted
     )
@@ -185,13 +189,13 @@ def test_files_that_happen_to_be_there_prove_nothing(compacted: tuple[str, ...])
     assert names(found, 6) == ["base_0000006"]
 
 
-def test_an_overwrite_whose_predecessors_are_gone_is_told() -> None:
+def test_a_version_before_an_overwrite_is_refused_if_its_files_are_gone() -> None:
     with pytest.raises(VersionGoneError, match="oldest readable version is 6") as caught:
         names(listing("base_0000006"), 5)
     assert not caught.value.retryable
 
 
-def test_a_merged_delta_of_an_insert_only_table_is_not_read_in_part() -> None:
+def test_a_compacted_delta_of_an_insert_only_table_cannot_be_read_partly() -> None:
     found = listing("base_0000003", delta(4, 6), delta(7))
     assert names(found, 6, kind=INSERT_ONLY) == ["base_0000003", delta(4, 6)]
     for number in (4, 5):
@@ -199,14 +203,14 @@ def test_a_merged_delta_of_an_insert_only_table_is_not_read_in_part() -> None:
             names(found, number, kind=INSERT_ONLY)
 
 
-def test_aborted_writes_in_the_middle_of_a_merged_delta_leave_it_whole() -> None:
+def test_a_compacted_delta_with_aborted_writes_inside_is_read_completely() -> None:
     ids = now("d.t:9:9223372036854775807::5")
     found = listing(delta(4, 6), delta(7))
     assert names(found, 6, kind=INSERT_ONLY, ids=ids) == [delta(4, 6)]
     assert names(found, 8, kind=INSERT_ONLY, ids=ids) == [delta(4, 6), delta(7)]
 
 
-def test_a_table_without_a_base_holds_all() -> None:
+def test_a_table_without_a_base_can_be_read_at_every_version() -> None:
     found = listing("000000_0", delta(1), delta(2))
     assert names(found, 1) == [delta(1), "000000_0"]
     assert oldest_readable(resolve(found, now(), None), None, FULL) == 1
@@ -215,7 +219,7 @@ def test_a_table_without_a_base_holds_all() -> None:
 # ---- what is promised ----------------------------------------------------------------------------
 
 
-def test_what_is_kept_is_read_behind_a_newer_base() -> None:
+def test_a_kept_version_is_read_although_a_newer_base_exists() -> None:
     found = listing("base_0000003", delta(4), delta(5), "base_0000005", compacted=("base_0000005",))
     kept = Kept(floor=WriteId(3))
     assert names(found, 4, kept=kept) == ["base_0000003", delta(4)]
@@ -223,12 +227,12 @@ def test_what_is_kept_is_read_behind_a_newer_base() -> None:
         names(found, 2, kept=kept)
 
 
-def test_what_is_kept_from_the_first_write_on_needs_no_base() -> None:
+def test_a_version_kept_from_the_first_write_on_is_read_without_a_base() -> None:
     found = listing(delta(1), delta(2), "base_0000002", compacted=("base_0000002",))
     assert names(found, 1, kept=Kept(floor=WriteId(0))) == [delta(1)]
 
 
-def test_original_files_are_read_behind_a_base() -> None:
+def test_original_files_of_a_kept_version_are_read_although_a_base_exists() -> None:
     found = listing("000000_0", delta(1), "base_0000001", delta(2), compacted=("base_0000001",))
     # version 1 is the base itself; nothing below is a number
     assert names(found, 1) == ["base_0000001"]
@@ -239,17 +243,17 @@ def test_original_files_are_read_behind_a_base() -> None:
     assert [f.path for f in state.originals] == ["000000_0"]
 
 
-def test_a_kept_insert_only_table_is_read_from_what_was_merged() -> None:
+def test_a_kept_insert_only_version_is_read_from_the_deltas_before_compaction() -> None:
     found = listing(delta(4), delta(5), delta(6), delta(4, 6))
     assert names(found, 5, kind=INSERT_ONLY, kept=Kept(floor=WriteId(0))) == [delta(4), delta(5)]
 
 
-def test_a_batch_of_a_stream_is_not_taken_for_what_was_merged() -> None:
+def test_part_of_a_streaming_delta_of_a_kept_insert_only_table_is_refused() -> None:
     with pytest.raises(VersionGoneError, match="cannot be told"):
         names(listing(delta(4, 6)), 5, kind=INSERT_ONLY, kept=Kept(floor=WriteId(0)))
 
 
-def test_a_promise_begins_with_what_is_live() -> None:
+def test_keeping_a_table_begins_with_its_oldest_live_version() -> None:
     found = listing("base_0000003", delta(4, 6), delta(7))
     assert floor_of(resolve(found, now(), None), FULL) == Kept(
         floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4, 6), delta(7)})
@@ -257,7 +261,7 @@ def test_a_promise_begins_with_what_is_live() -> None:
     assert floor_of(resolve(found, now(), None, INSERT_ONLY), INSERT_ONLY).floor == 6
 
 
-def test_missing_evidence_breaks_a_promise() -> None:
+def test_a_kept_version_is_refused_if_one_of_its_recorded_directories_is_missing() -> None:
     kept = Kept(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
     full = listing("base_0000003", delta(4), delta(5), "base_0000005")
     assert names(full, 4, kept=kept) == ["base_0000003", delta(4)]
@@ -267,7 +271,7 @@ def test_missing_evidence_breaks_a_promise() -> None:
             names(left, 4, kept=kept)
 
 
-def test_what_a_wider_delta_holds_may_be_cleaned_of_a_full_acid_table() -> None:
+def test_a_full_acid_version_is_readable_if_a_wider_delta_contains_a_cleaned_one() -> None:
     kept = Kept(floor=WriteId(3), evidence=frozenset({"base_0000003", delta(4)}))
     left = listing("base_0000003", delta(4, 5), "base_0000005", compacted=("base_0000005",))
     assert names(left, 4, kept=kept) == ["base_0000003", delta(4, 5)]
@@ -275,6 +279,6 @@ def test_what_a_wider_delta_holds_may_be_cleaned_of_a_full_acid_table() -> None:
         names(left, 4, kind=INSERT_ONLY, kept=kept)
 
 
-def test_only_of_takes_whole_directories_and_files() -> None:
+def test_a_listing_can_be_limited_to_some_directories_and_files() -> None:
     found = only_of(listing("base_0000003", delta(4), "000000_0"), {delta(4), "000000_0"})
     assert [f.path for f in found.files] == [f"{delta(4)}/bucket_00000", "000000_0"]

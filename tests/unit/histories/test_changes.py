@@ -64,7 +64,7 @@ def allowed(world: World, since: int, until: int) -> int:
 
 @pytest.mark.promise("V5")
 @pytest.mark.parametrize("seed", seeds(0, 25))
-def test_a_range_that_is_kept_is_told_as_the_model_tells_it(tmp_path: Path, seed: int) -> None:
+def test_the_changes_of_a_kept_range_match_the_model(tmp_path: Path, seed: int) -> None:
     life = LifeWithoutCleaning(tmp_path / "t", seed)
     done = list(life.steps())
     kept = Kept(floor=WriteId(0))
@@ -81,7 +81,7 @@ def test_a_range_that_is_kept_is_told_as_the_model_tells_it(tmp_path: Path, seed
 @pytest.mark.promise("V8")
 @pytest.mark.parametrize("kind", [Life, LifeWithDyingCleaners])
 @pytest.mark.parametrize("seed", seeds(100, 125))
-def test_a_range_is_told_as_the_model_tells_it_or_refused(
+def test_the_changes_of_a_range_match_the_model_or_are_refused(
     tmp_path: Path, seed: int, kind: type[Life]
 ) -> None:
     life = kind(tmp_path / "t", seed)
@@ -99,7 +99,7 @@ def test_a_range_is_told_as_the_model_tells_it_or_refused(
 
 @pytest.mark.promise("V4")
 @pytest.mark.parametrize("seed", seeds(200, 215))
-def test_a_minor_compaction_changes_no_change(tmp_path: Path, seed: int) -> None:
+def test_a_minor_compaction_does_not_alter_the_change_feed(tmp_path: Path, seed: int) -> None:
     kept = Kept(floor=WriteId(0))
     before: dict[tuple[int, int], list[Any]] = {}
     for number in itertools.count():  # until a life has changed a row
@@ -117,7 +117,7 @@ def test_a_minor_compaction_changes_no_change(tmp_path: Path, seed: int) -> None
     assert all(changes.told(world, *span) == before[span] for span in told)
 
 
-def test_a_major_compaction_takes_the_history_and_says_so(tmp_path: Path) -> None:
+def test_changes_before_a_major_compaction_are_refused_unless_they_are_kept(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     for _ in range(3):
         world.insert(world.begin(), rows=2, bucket=0, statement=0)
@@ -133,7 +133,9 @@ def test_a_major_compaction_takes_the_history_and_says_so(tmp_path: Path) -> Non
         changes.told(world, 1, 4, kept=kept)
 
 
-def test_what_was_promised_and_is_gone_proves_nothing(tmp_path: Path) -> None:
+def test_changes_of_a_kept_range_are_refused_if_a_recorded_directory_is_missing(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path / "t")
     for _ in range(3):
         world.insert(world.begin(), rows=2, bucket=0, statement=0)
@@ -145,7 +147,7 @@ def test_what_was_promised_and_is_gone_proves_nothing(tmp_path: Path) -> None:
         changes.told(world, 0, 3, kept=kept)
 
 
-def test_an_overwrite_kills_all_that_lived(tmp_path: Path) -> None:
+def test_an_overwrite_deletes_every_row_that_existed_before(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     world.insert(world.begin(), rows=2, bucket=0, statement=0)
     world.delete(world.begin(), [(1, PROPERTY, 0)], statement=0)
@@ -164,7 +166,7 @@ def test_an_overwrite_kills_all_that_lived(tmp_path: Path) -> None:
     assert refused.value.oldest == 3
 
 
-def test_a_row_that_dies_by_a_lower_write_is_never_seen(tmp_path: Path) -> None:
+def test_a_row_deleted_by_a_lower_write_id_is_in_no_change(tmp_path: Path) -> None:
     # Write ID 2 was given out first, and waited for its locks until 3 was committed.
     world = World(tmp_path / "t")
     world.insert(world.begin(), rows=1, bucket=0, statement=0)
@@ -178,7 +180,7 @@ def test_a_row_that_dies_by_a_lower_write_is_never_seen(tmp_path: Path) -> None:
     assert len(changes.told(world, 0, 3)) == 2
 
 
-def test_a_row_that_is_deleted_twice_goes_once(tmp_path: Path) -> None:
+def test_a_row_that_is_deleted_twice_is_one_change(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     world.insert(world.begin(), rows=2, bucket=0, statement=0)
     for _ in range(2):
@@ -187,7 +189,7 @@ def test_a_row_that_is_deleted_twice_goes_once(tmp_path: Path) -> None:
     assert changes.told(world, 2, 3) == []
 
 
-def test_a_row_made_and_deleted_by_one_write_is_in_no_change(tmp_path: Path) -> None:
+def test_a_row_inserted_and_deleted_by_one_write_is_in_no_change(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     write_id = world.begin()
     world.insert(write_id, rows=3, bucket=0, statement=0)
@@ -195,7 +197,7 @@ def test_a_row_made_and_deleted_by_one_write_is_in_no_change(tmp_path: Path) -> 
     assert [c.row for c in changes.told(world, 0, 1)] == [(1, PROPERTY, 0), (1, PROPERTY, 2)]
 
 
-def test_what_comes_and_goes_in_a_range_is_no_net_change(tmp_path: Path) -> None:
+def test_a_row_inserted_and_deleted_within_a_range_is_not_a_net_change(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     world.insert(world.begin(), rows=2, bucket=0, statement=0)
     world.insert(world.begin(), rows=2, bucket=0, statement=0)
@@ -204,7 +206,7 @@ def test_what_comes_and_goes_in_a_range_is_no_net_change(tmp_path: Path) -> None
     assert told == [(changes.BORN, (2, PROPERTY, 1)), (changes.DEAD, (1, PROPERTY, 0))]
 
 
-def test_an_overwrite_kills_what_nobody_deleted_and_nothing_that_was_aborted(
+def test_an_overwrite_deletes_the_live_rows_but_no_rows_of_aborted_writes(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path / "t")
@@ -218,7 +220,7 @@ def test_an_overwrite_kills_what_nobody_deleted_and_nothing_that_was_aborted(
     ]
 
 
-def test_a_later_delete_in_the_same_directory_is_not_yet_one(tmp_path: Path) -> None:
+def test_a_later_delete_in_a_compacted_delta_is_outside_an_earlier_range(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     world.insert(world.begin(), rows=3, bucket=0, statement=0)
     for row in range(2):

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @pytest.mark.promise("R1")
 @pytest.mark.parametrize("seed", range(40))
-def test_our_reader_sees_what_the_model_does_after_every_step(tmp_path: Path, seed: int) -> None:
+def test_our_reader_returns_the_rows_of_the_model_after_every_step(
+    tmp_path: Path, seed: int
+) -> None:
     life = Life(tmp_path / "t", seed)
     done = []
     for step in life.steps():
@@ -23,14 +25,14 @@ def test_our_reader_sees_what_the_model_does_after_every_step(tmp_path: Path, se
         assert found == expected, f"{done}: {readers.difference(found, expected)}"
 
 
-def test_a_seed_is_one_history(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_history(tmp_path: Path) -> None:
     one, other = Life(tmp_path / "one", 7), Life(tmp_path / "other", 7)
     assert list(one.steps()) == list(other.steps())
     assert one.world.expected() == other.world.expected()
     assert one.world.expected() != {}
 
 
-def test_the_model_knows_what_each_fate_shows(tmp_path: Path) -> None:
+def test_the_model_shows_only_rows_of_committed_writes(tmp_path: Path) -> None:
     world = World(tmp_path / "t")
     world.originals([(0, 0, 2), (0, 1, 1)])
     for fate in (Fate.COMMITTED, Fate.ABORTED, Fate.OPEN):

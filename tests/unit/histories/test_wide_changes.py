@@ -121,7 +121,7 @@ def _info(place: int, world: World) -> PartitionInfo:
 
 @pytest.mark.promise("V5")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_ranges_of_many_partitions_are_told_as_the_model_tells_them_or_refused(
+def test_the_changes_of_many_partitions_match_the_model_or_are_refused(
     tmp_path: Path, seed: int
 ) -> None:
     life = WideLife(tmp_path / "t", seed, partitions=PARTITIONS)

@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_status_of_nothing_is_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_without_a_metastore_exits_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command_line.main(["status", "--dir", str(tmp_path)]) == 3
     assert "not running" in capsys.readouterr().out
 
 
-def test_down_of_nothing_is_fine(tmp_path: Path) -> None:
+def test_down_without_a_metastore_exits_with_0(tmp_path: Path) -> None:
     assert command_line.main(["down", "--dir", str(tmp_path), "--version", "3.1.3"]) == 0
 
 
-def test_an_error_is_one_line_and_status_one(
+def test_an_error_is_shown_in_one_line_and_exits_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: LocalMetastore) -> None:
@@ -38,7 +40,7 @@ def test_an_unknown_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert "2.3.9" in capsys.readouterr().err
 
 
-def test_settings_of_the_server_may_be_given(
+def test_the_set_option_adds_settings_of_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, str]] = []

@@ -32,13 +32,15 @@ def read_site(conf: Path, name: str = "metastore-site.xml") -> dict[str, str]:
     return {entry.findtext("name", ""): entry.findtext("value", "") for entry in root}
 
 
-def test_the_written_file_holds_exactly_the_settings(config: LocalMetastoreConfig) -> None:
+def test_the_written_site_files_contain_exactly_the_settings(config: LocalMetastoreConfig) -> None:
     config = replace(config, database=POSTGRES, extra_settings={"a.b": "x < y & z"})
     conf = write_conf(config, port=9083)
     assert read_site(conf) == read_site(conf, "hive-site.xml") == settings(config, port=9083)
 
 
-def test_a_silent_transaction_is_reaped_on_both_versions(config: LocalMetastoreConfig) -> None:
+def test_transactions_without_heartbeats_time_out_on_both_versions(
+    config: LocalMetastoreConfig,
+) -> None:
     found = settings(replace(config, txn_timeout_s=20, housekeeping_interval_s=2), port=1)
     assert found["metastore.txn.timeout"] == "20000ms"
     if config.version == "4.0.1":
@@ -50,7 +52,7 @@ def test_a_silent_transaction_is_reaped_on_both_versions(config: LocalMetastoreC
         assert "AcidHouseKeeperService" in found["metastore.task.threads.always"]
 
 
-def test_compactions_are_left_to_us_unless_asked_for(config: LocalMetastoreConfig) -> None:
+def test_hives_initiator_and_cleaner_are_off_by_default(config: LocalMetastoreConfig) -> None:
     found = settings(config, port=1)
     assert found["metastore.compactor.initiator.on"] == "false"
     assert found["metastore.compactor.cleaner.on"] == "false"
@@ -59,18 +61,20 @@ def test_compactions_are_left_to_us_unless_asked_for(config: LocalMetastoreConfi
     assert found["metastore.compactor.cleaner.on"] == "true"
 
 
-def test_managed_and_external_tables_live_apart(config: LocalMetastoreConfig) -> None:
+def test_managed_and_external_tables_have_separate_warehouse_directories(
+    config: LocalMetastoreConfig,
+) -> None:
     found = settings(config, port=1)
     assert found["metastore.warehouse.dir"] == config.warehouse.as_uri()
     assert found["metastore.warehouse.external.dir"] != found["metastore.warehouse.dir"]
 
 
-def test_extra_settings_win(config: LocalMetastoreConfig) -> None:
+def test_extra_settings_override_the_defaults(config: LocalMetastoreConfig) -> None:
     config = replace(config, extra_settings={"metastore.txn.timeout": "7s"})
     assert settings(config, port=1)["metastore.txn.timeout"] == "7s"
 
 
-def test_only_the_owner_reads_the_written_password(config: LocalMetastoreConfig) -> None:
+def test_only_the_owner_can_read_the_file_with_the_password(config: LocalMetastoreConfig) -> None:
     conf = config.data_dir / "conf"
     conf.mkdir()
     (conf / "metastore-site.xml").touch(mode=0o644)
@@ -78,11 +82,11 @@ def test_only_the_owner_reads_the_written_password(config: LocalMetastoreConfig)
     assert stat.S_IMODE((conf / "metastore-site.xml").stat().st_mode) == 0o600
 
 
-def test_a_password_shows_in_no_repr(config: LocalMetastoreConfig) -> None:
+def test_the_repr_of_a_configuration_contains_no_password(config: LocalMetastoreConfig) -> None:
     assert POSTGRES.password not in repr(replace(config, database=POSTGRES))
 
 
-def test_the_fingerprint_tells_settings_apart_but_not_ports_and_passwords(
+def test_the_fingerprint_depends_on_settings_but_not_on_the_port_or_the_password(
     config: LocalMetastoreConfig,
 ) -> None:
     postgres = replace(config, database=POSTGRES)
@@ -102,14 +106,14 @@ def test_the_fingerprint_tells_settings_apart_but_not_ports_and_passwords(
         ({"heap_mb": -1}, "heap_mb"),
     ],
 )
-def test_a_value_the_server_would_choke_on_is_refused_by_name(
+def test_an_invalid_value_is_refused_with_its_name(
     config: LocalMetastoreConfig, change: dict[str, object], named: str
 ) -> None:
     with pytest.raises(ValueError, match=named):
         replace(config, **change)
 
 
-def test_a_login_brings_settings_of_its_own(config: LocalMetastoreConfig) -> None:
+def test_a_login_adds_its_own_settings_to_the_site_files(config: LocalMetastoreConfig) -> None:
     access = Access(
         language=Language.SASL,
         settings={"metastore.sasl.enabled": "true", "some.password": "hidden"},
@@ -127,6 +131,6 @@ def test_a_login_brings_settings_of_its_own(config: LocalMetastoreConfig) -> Non
     assert fingerprint(replace(config, access=other)) == fingerprint(guarded)
 
 
-def test_a_login_that_a_release_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_a_login_that_a_release_does_not_support_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not support this login and would accept every user"):
         LocalMetastoreConfig(version="3.1.3", data_dir=tmp_path, access=http())

@@ -35,13 +35,13 @@ def life(writer: str = OURS, kind: str = PLAIN, **answers: Answers) -> Life:
     return Life(kind=kind, writer=writer, answers=found, taken=taken)
 
 
-def test_both_pages_are_what_the_record_says() -> None:
+def test_both_pages_match_the_record() -> None:
     record = read()
     assert block(SUPPORT) == "\n".join(support_lines(record))
     assert block(PAGE) == "\n".join(page_lines(record))
 
 
-def test_the_page_has_a_line_for_every_kind_and_engine_whether_it_was_led_or_not() -> None:
+def test_the_page_has_a_line_for_every_kind_and_engine_even_without_a_run() -> None:
     lines = [line for line in page_lines(Record(lives=(life(),))) if line.startswith("| ")]
     assert len(lines) == 2 + len(KINDS) * len(WRITERS)
     assert sum("no run had it yet" in line for line in page_lines(Record(lives=(life(),)))) == 1
@@ -49,19 +49,19 @@ def test_the_page_has_a_line_for_every_kind_and_engine_whether_it_was_led_or_not
     assert "2 of 2" not in lines[3]
 
 
-def test_our_readers_were_right_after_every_step_of_every_life() -> None:
+def test_our_readers_returned_the_right_rows_after_every_recorded_step() -> None:
     led = [one for one in read().lives if one.not_led is None]
     for one in led:
         asked = [n for n in READERS if n.startswith(OURS) and not one.answers[n].unread]
         assert {one.answers[name].right for name in asked} == {len(one.taken)}, one
 
 
-def test_no_answer_of_the_record_is_unexplained() -> None:
+def test_every_wrong_result_in_the_record_has_an_explanation() -> None:
     assert [(one.kind, one.writer) for one in read().lives if not is_explained(one)] == []
     assert "Not explained" not in PAGE.read_text()
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_record_is_read_back_unchanged(tmp_path: Path) -> None:
     wrong = [Wrong(step="DELETE", text="3 of 2 rows", has_more=True)]
     broken = life(
         TRINO, Trin=Answers(right=1, wrong=wrong), Hive=Answers(unread={"no": ["INSERT"]})
@@ -75,7 +75,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read(tmp_path / "record.json") == record
 
 
-def test_a_life_replaces_its_earlier_one_and_lies_in_the_order_of_the_page() -> None:
+def test_a_new_run_replaces_the_old_run_in_the_order_of_the_page() -> None:
     record = Record()
     for one in (life(HIVE_4, BUCKETS), life(TRINO), life(OURS), life(kind="no more")):
         record = record.with_life(one)
@@ -89,21 +89,21 @@ def test_a_life_replaces_its_earlier_one_and_lies_in_the_order_of_the_page() -> 
     assert record.lives[1] == again
 
 
-def test_kinds_that_answer_alike_share_a_line_of_the_readme() -> None:
+def test_kinds_with_the_same_results_share_a_line_in_support_md() -> None:
     lives = [life(writer, kind) for kind in (PLAIN, BUCKETS) for writer in (OURS, HIVE_4, TRINO)]
     *_, line = support_lines(Record(lives=tuple(lives)))
     engines = f"{HIVE_4}, {HIVE_3}, {TRINO}"
     assert line == f"| full ACID: plain; one bucket | {engines} | {HIVE_4}, {TRINO} |"
 
 
-def test_a_kind_that_we_do_not_write_says_so_in_the_readme() -> None:
+def test_a_kind_that_we_do_not_write_is_marked_in_support_md() -> None:
     one = life()
     one.taken = [Taken(step=old.step, asked=OURS, done_by=HIVE_4) for old in one.taken]
     *_, line = support_lines(Record(lives=(one,)))
     assert line == "| full ACID: plain | (not written here) | - |"
 
 
-def test_what_is_not_always_right_says_so_in_the_readme() -> None:
+def test_support_md_shows_how_often_a_reader_was_right() -> None:
     wrong = [Wrong(step="DELETE", text="it lacks one", lacks=True)]
     ours = life(Trin=Answers(right=1, wrong=wrong))
     hives = life(HIVE_4, ours=Answers(right=1, wrong=wrong))
@@ -111,7 +111,7 @@ def test_what_is_not_always_right_says_so_in_the_readme() -> None:
     assert line == f"| full ACID: plain | {HIVE_4}, {HIVE_3}, {TRINO} (1 of 2) | - |"
 
 
-def test_deleted_rows_that_come_back_are_explained_by_who_deleted_them() -> None:
+def test_reappearing_rows_are_explained_by_the_engine_that_deleted_them() -> None:
     seen = Wrong(step="DELETE", text="3 of 2 rows", has_more=True)
     assert explanation(TRINO, life(HIVE_4), seen) is not None
     assert explanation(HIVE_3_READER, life(HIVE_4), seen) is not None
@@ -130,7 +130,7 @@ def test_deleted_rows_that_come_back_are_explained_by_who_deleted_them() -> None
         (TRINO, "major compaction", False),
     ],
 )
-def test_a_compaction_heals_what_hive_deleted_and_a_major_one_what_trino_did(
+def test_after_a_compaction_reappearing_rows_are_explained_only_for_trinos_deletes(
     writer: str, step: str, *, explained: bool
 ) -> None:
     one = life(writer)
@@ -146,7 +146,7 @@ def test_a_compaction_heals_what_hive_deleted_and_a_major_one_what_trino_did(
         ("full ACID, converted from directories of UNION ALL", "location in OriginalFile 'x' no"),
     ],
 )
-def test_files_that_trino_does_not_read_are_explained_for_trino_and_such_a_table_alone(
+def test_unreadable_files_are_explained_only_for_trino_and_those_kinds_of_tables(
     kind: str, text: str
 ) -> None:
     failed = Wrong(step="INSERT", text=text)
@@ -156,7 +156,7 @@ def test_files_that_trino_does_not_read_are_explained_for_trino_and_such_a_table
     assert explanation(HIVE_4, life(OURS, kind), failed) is None
 
 
-def test_rows_in_other_buckets_are_explained_for_hive_3_and_the_second_hash_alone() -> None:
+def test_misplaced_rows_are_explained_only_for_hive_3_with_the_second_hash() -> None:
     wrong = Wrong(step="INSERT", text="2 rows lie in another bucket than their hash says")
     for writer, kind, explained in (
         (HIVE_3, BUCKETS, True),
@@ -170,20 +170,20 @@ def test_rows_in_other_buckets_are_explained_for_hive_3_and_the_second_hash_alon
         assert (explanation(TRINO, one, seen) is not None) == explained
 
 
-def test_hive_3_fails_on_a_table_that_hive_4_has_truncated() -> None:
+def test_the_failure_of_hive_3_after_a_truncate_by_hive_4_is_explained() -> None:
     failed = Wrong(step="emptied", text="Unexpected value for dataFormat: truncated")
     assert explanation(HIVE_3_READER, life(HIVE_4), failed) is not None
     assert explanation(NATIVE, life(HIVE_4), failed) is None
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_lost_rows_are_never_explained_by_deletes(reader: str) -> None:
+def test_missing_rows_are_never_explained_by_deletes(reader: str) -> None:
     seen = Wrong(step="DELETE", text="1 of 2 rows", lacks=True, has_more=True)
     for writer in (OURS, HIVE_4, TRINO):
         assert explanation(reader, life(writer), seen) is None
 
 
-def test_a_failure_that_nobody_knows_leaves_a_life_unexplained() -> None:
+def test_an_unknown_failure_leaves_a_run_unexplained() -> None:
     one = life(TRINO)
     assert is_explained(one)
     one.taken[1] = Taken(step="DELETE", asked=TRINO, done_by=OURS, failures={TRINO: "boom"})

@@ -59,20 +59,20 @@ def taken(found: dict[str, Any], asked: Asked) -> Taken:
     return _taken(found, asked, step())  # type: ignore[arg-type]
 
 
-def test_a_step_is_taken_by_who_is_asked() -> None:
+def test_the_requested_engine_takes_a_step() -> None:
     found = writers()
     assert taken(found, Asked(TRINO, {HIVE_4})).done_by == TRINO
     assert [name for name, stub in found.items() if stub.took] == [TRINO]
 
 
-def test_who_read_wrong_is_passed_over_and_the_record_says_so() -> None:
+def test_an_engine_that_read_wrong_rows_is_skipped_and_recorded() -> None:
     found = writers({OURS: NotHereError("not here")})
     told = taken(found, Asked(TRINO, {TRINO}))
     assert (told.asked, told.done_by, told.failures) == (TRINO, HIVE_4, {TRINO: BLIND})
     assert found[TRINO].took == []
 
 
-def test_a_failure_is_recorded_without_its_path_and_another_takes_the_step() -> None:
+def test_a_failure_is_recorded_without_its_path_and_a_different_engine_continues() -> None:
     found = writers({TRINO: JudgeError("there is file:/tmp/x/y already")})
     told = taken(found, Asked(TRINO))
     assert (told.done_by, told.failures) == (
@@ -81,7 +81,7 @@ def test_a_failure_is_recorded_without_its_path_and_another_takes_the_step() -> 
     )
 
 
-def test_nobody_goes_on_where_an_engine_left_its_step_half_done() -> None:
+def test_no_engine_continues_after_a_partly_done_step() -> None:
     found = writers({TRINO: JudgeError("File already exists")})
     with pytest.raises(_HalfDoneError) as caught:
         taken(found, Asked(TRINO, is_whole=False))
@@ -89,14 +89,14 @@ def test_nobody_goes_on_where_an_engine_left_its_step_half_done() -> None:
     assert [name for name, stub in found.items() if stub.took] == [TRINO]
 
 
-def test_nobody_takes_the_steps_of_hive_3() -> None:
+def test_no_other_engine_takes_the_steps_of_hive_3() -> None:
     found = writers({HIVE_3: NotHereError("not here")})
     with pytest.raises(NotHereError, match="not here"):
         taken(found, Asked(HIVE_3))
     assert found[OURS].took == []
 
 
-def test_only_who_was_wrong_after_the_last_step_is_blind() -> None:
+def test_only_an_engine_with_wrong_rows_after_the_last_step_counts_as_blind() -> None:
     one = Life(kind=KINDS[0].name, writer=OURS)
     one.answers = {
         NATIVE: Answers(wrong=[WRONG]),
@@ -109,15 +109,13 @@ def test_only_who_was_wrong_after_the_last_step_is_blind() -> None:
     assert _blind(one) == {OURS, TRINO}
 
 
-def test_steps_that_write_by_what_is_read_are_those_that_delete_update_merge_compact_or_empty() -> (
-    None
-):
+def test_only_steps_other_than_inserts_and_new_columns_depend_on_existing_rows() -> None:
     reads = [one.name for one in life(KINDS[0]) if one.needs_rows]
     assert [name for name in reads if "INSERT" in name or "COLUMNS" in name] == []
     assert len(reads) == 8
 
 
-def test_rows_of_files_come_by_load_data() -> None:
+def test_kinds_with_loaded_files_get_some_rows_with_load_data() -> None:
     (kind,) = [kind for kind in KINDS if kind.loaded]
     by: list[tuple[str, int]] = []
 
@@ -204,7 +202,9 @@ def lead_with(
     return course.lead(ground, kind, OURS, said.append), said
 
 
-def test_a_life_is_led_to_its_end_and_every_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_records_the_result_of_each_reader_after_each_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     readers = [
         MemoryReader(NATIVE),
         MemoryReader(ARROW, error=NotReadHereError("one way")),
@@ -223,14 +223,14 @@ def test_a_life_is_led_to_its_end_and_every_answer_is_kept(monkeypatch: pytest.M
     assert not is_explained(found)
 
 
-def test_other_identities_are_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_row_ids_count_as_a_wrong_result(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = lead_with(monkeypatch, [MemoryReader(NATIVE), MemoryReader(TRINO)])
     assert found.answers[NATIVE].right == 9
     assert found.answers[TRINO].right == 1  # the empty table
     assert "other identities" in found.answers[TRINO].wrong[0].text
 
 
-def test_a_life_ends_where_a_step_is_left_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_after_a_partly_done_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course._Asked, "is_as_before", lambda _self: False)
     found, _ = lead_with(monkeypatch, [MemoryReader(NATIVE)], fails_at="insert")
     assert [one.step for one in found.taken] == ["INSERT OVERWRITE"]

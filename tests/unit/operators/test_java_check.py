@@ -29,7 +29,7 @@ def spark(tmp_path: Path) -> Path:
     return _program(tmp_path / "spark" / "bin", "spark-submit", _SPARKS_OWN)
 
 
-def test_without_java_the_error_says_where_it_was_sought(spark: Path) -> None:
+def test_without_java_the_error_names_path_or_java_home(spark: Path) -> None:
     found = {"PATH": str(spark.parent)}
     with pytest.raises(ConfigurationError, match=rf"{spark} cannot run java: it is not on PATH"):
         check_java("spark-submit", found)
@@ -37,7 +37,7 @@ def test_without_java_the_error_says_where_it_was_sought(spark: Path) -> None:
         check_java("spark-submit", {**found, "JAVA_HOME": "/nowhere"})
 
 
-def test_java_home_counts_before_path_as_for_spark(spark: Path, tmp_path: Path) -> None:
+def test_java_home_takes_precedence_over_path_as_in_spark(spark: Path, tmp_path: Path) -> None:
     java = _program(tmp_path / "jdk" / "bin", "java")
     path = f"{spark.parent}:{java.parent}"
     check_java("spark-submit", {"PATH": path})
@@ -49,7 +49,7 @@ def test_java_home_counts_before_path_as_for_spark(spark: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     "folder", ["spark/conf", "spark/lib/python3.11/site-packages/pyspark/conf", "home/conf", "own"]
 )
-def test_settings_that_may_set_java_home_are_left_to_spark(
+def test_java_is_not_checked_if_a_spark_env_file_may_set_java_home(
     spark: Path, tmp_path: Path, folder: str
 ) -> None:
     _program(tmp_path / folder, "spark-env.sh")
@@ -57,6 +57,6 @@ def test_settings_that_may_set_java_home_are_left_to_spark(
     check_java("spark-submit", {"PATH": str(spark.parent), **homes})
 
 
-def test_a_wrapper_of_spark_submit_may_set_java_home(tmp_path: Path) -> None:
+def test_java_is_not_checked_for_a_wrapper_of_spark_submit(tmp_path: Path) -> None:
     wrapper = _program(tmp_path, "spark3-submit", "exec /opt/spark/bin/spark-submit\n")
     check_java("spark3-submit", {"PATH": str(wrapper.parent)})

@@ -175,7 +175,7 @@ def insert(source: SourceSpec = ONE_ROW, target: str = T, **more: Any) -> Insert
         ),
     ],
 )  # fmt: skip
-def test_a_job_that_its_driver_would_refuse_is_refused(
+def test_a_job_that_its_driver_would_refuse_is_refused_before_spark_starts(
     client: FakeClient, job: Job, error: type[HiveAcidError], says: str
 ) -> None:
     with pytest.raises(error, match=says):
@@ -219,11 +219,11 @@ def test_a_job_that_its_driver_would_refuse_is_refused(
         ProgramSpec(application="/program.py", inserts=(GONE,)),
     ],
 )  # fmt: skip
-def test_a_job_that_its_driver_may_accept_is_left_to_it(client: FakeClient, job: Job) -> None:
+def test_a_job_that_its_driver_may_accept_passes_the_checks(client: FakeClient, job: Job) -> None:
     check_tables(client, job)
 
 
-def test_a_table_that_an_interrupted_conversion_has_renamed_is_left_to_the_driver(
+def test_a_table_that_an_interrupted_conversion_renamed_passes_the_checks(
     client: FakeClient,
 ) -> None:
     columns = (Column(name="id", type="bigint"),)
@@ -231,7 +231,7 @@ def test_a_table_that_an_interrupted_conversion_has_renamed_is_left_to_the_drive
     check_tables(client, ConvertSpec(target=GONE, to=ConversionTarget.FLAT))
 
 
-def test_an_error_of_a_transaction_names_the_statement(client: FakeClient) -> None:
+def test_an_error_in_a_transaction_names_the_statement(client: FakeClient) -> None:
     both = MultiInsertSpec(
         inserts=(insert(SourceSpec(tables={"x": T}, query="SELECT * FROM x"), target=FLAT),)
     )

@@ -34,7 +34,7 @@ def ran(project: Path, *cases: str) -> int:
     return main([], root=project)
 
 
-def test_it_ends_well_when_each_due_promise_has_a_test_that_passed(project: Path) -> None:
+def test_the_exit_status_is_0_if_each_due_promise_has_a_passed_test(project: Path) -> None:
     assert ran(project, case("T1"), case("T2")) == 0
 
 
@@ -49,18 +49,18 @@ def test_it_ends_well_when_each_due_promise_has_a_test_that_passed(project: Path
     ],
     ids=["no test", "skipped", "failed", "passed and failed", "passed and broken"],
 )
-def test_it_ends_with_a_failure_when_one_due_promise_is_not_proven(
+def test_the_exit_status_is_1_if_a_due_promise_has_no_passed_or_a_failed_test(
     project: Path, others: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ran(project, case("T1"), *others) == 1
     assert capsys.readouterr().out.endswith("open: T2\n")
 
 
-def test_one_passed_case_beside_a_skipped_one_is_proof(project: Path) -> None:
+def test_one_passed_test_is_enough_if_other_tests_are_skipped(project: Path) -> None:
     assert ran(project, case("T1"), case("T2"), case("T2", "test_b", _SKIPPED)) == 0
 
 
-def test_a_promise_still_to_come_needs_no_test(
+def test_a_promise_without_a_release_needs_no_test(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ran(project, case("T1"), case("T2")) == 0
@@ -69,14 +69,14 @@ def test_a_promise_still_to_come_needs_no_test(
     assert "T9   later  no test  Later" in capsys.readouterr().out
 
 
-def test_without_results_it_fails_and_says_what_to_run(
+def test_without_results_the_exit_status_is_1_and_the_error_names_make_test(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([], root=project) == 1
     assert "make test" in capsys.readouterr().err
 
 
-def test_each_promise_is_followed_by_the_names_of_its_tests(
+def test_the_output_lists_the_tests_of_each_promise(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran(
@@ -98,7 +98,7 @@ def test_each_promise_is_followed_by_the_names_of_its_tests(
     ]
 
 
-def test_results_of_both_environments_count(project: Path) -> None:
+def test_the_results_of_both_environments_are_combined(project: Path) -> None:
     for name, promise in (("spark", "T1"), ("airflow", "T2")):
         text = f"<testsuites>{case(promise)}</testsuites>"
         (project / "build" / f"junit-{name}.xml").write_text(text)
@@ -106,11 +106,11 @@ def test_results_of_both_environments_count(project: Path) -> None:
     assert {name: proof.result for name, proof in found.items()} == {"T1": "passed", "T2": "passed"}
 
 
-def test_a_promise_nobody_tested_says_so() -> None:
+def test_the_result_of_a_promise_without_tests_is_no_test() -> None:
     assert Evidence().result == "no test"
 
 
-def test_every_row_of_the_document_is_read() -> None:
+def test_every_promise_of_the_document_is_read() -> None:
     file = Path(__file__).parents[3] / "docs" / "promises.md"
     promises, _, taken_back = file.read_text().partition("## Taken back")
     rows = [line for line in promises.splitlines() if line.startswith("| ")]

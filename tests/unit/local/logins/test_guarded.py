@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     ("login", "packages"),
     [("kerberos", "krb5-admin-server krb5-kdc krb5-user"), ("ldap", "slapd")],
 )
-def test_missing_packages_are_one_line(
+def test_missing_packages_are_reported_in_one_line(
     login: str,
     packages: str,
     tmp_path: Path,
@@ -39,7 +39,9 @@ def test_missing_packages_are_one_line(
 
 
 @pytest.mark.parametrize("login", [LoginOption.LDAP, LoginOption.HTTP_JWT])
-def test_a_release_without_the_login_is_refused(login: LoginOption, tmp_path: Path) -> None:
+def test_a_login_that_the_release_does_not_support_is_refused(
+    login: LoginOption, tmp_path: Path
+) -> None:
     config = LocalMetastoreConfig(version="3.1.3", data_dir=tmp_path)
     with pytest.raises(
         LocalServerError, match=rf"does not support --{login.value} and would accept every user"
@@ -48,7 +50,9 @@ def test_a_release_without_the_login_is_refused(login: LoginOption, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_stays_with_the_login_it_was_made_for(tmp_path: Path) -> None:
+def test_a_directory_created_for_one_login_cannot_be_used_for_a_different_login(
+    tmp_path: Path,
+) -> None:
     config = LocalMetastoreConfig(data_dir=tmp_path)
     assert login_of(config) is None
     (tmp_path / "login" / "ldap").mkdir(parents=True)
@@ -59,13 +63,13 @@ def test_a_directory_stays_with_the_login_it_was_made_for(tmp_path: Path) -> Non
         start_guarded(config, LoginOption.KERBEROS)
 
 
-def test_a_directory_that_everybody_may_enter_gets_no_login_later(tmp_path: Path) -> None:
+def test_a_directory_created_without_a_login_cannot_get_one_later(tmp_path: Path) -> None:
     (tmp_path / "schema-version").write_text("4.0.1\n")
     with pytest.raises(ServerConflictError, match="was created for use without a login"):
         start_guarded(LocalMetastoreConfig(data_dir=tmp_path), LoginOption.KERBEROS)
 
 
-def test_what_to_fill_in_is_said_for_people_airflow_and_shells() -> None:
+def test_the_connection_is_shown_as_text_as_json_and_as_shell_variables() -> None:
     entrance = Entrance(
         uri="thrift://localhost:1",
         user="etl",
@@ -88,7 +92,7 @@ def test_what_to_fill_in_is_said_for_people_airflow_and_shells() -> None:
     assert done.stdout == entrance.connection()
 
 
-def test_keys_and_certificates_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_keys_and_certificates(tmp_path: Path) -> None:
     certificates, signer = make_certificates(tmp_path / "tls"), make_signer(tmp_path / "jwt")
     for folder in (certificates.folder, signer.folder):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700

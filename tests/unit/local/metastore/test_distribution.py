@@ -41,7 +41,7 @@ def times_called(calls: Path) -> int:
     return calls.read_text().count("call") if calls.exists() else 0
 
 
-def test_a_release_is_fetched_once(calls: Path, tmp_path: Path) -> None:
+def test_a_release_is_downloaded_once(calls: Path, tmp_path: Path) -> None:
     first = fetch(HIVE_4, cache=tmp_path / "cache")
     assert first.class_path == (tmp_path / "a.jar",)
     assert (first.home / "scripts" / "metastore").is_dir()
@@ -56,7 +56,7 @@ def test_releases_do_not_share_a_folder(calls: Path, tmp_path: Path) -> None:
     assert times_called(calls) == 4
 
 
-def test_an_emptied_maven_repository_is_filled_again(calls: Path, tmp_path: Path) -> None:
+def test_a_release_whose_jar_was_removed_is_downloaded_again(calls: Path, tmp_path: Path) -> None:
     fetch(HIVE_4, cache=tmp_path / "cache")
     (tmp_path / "a.jar").unlink()
     with pytest.raises(DownloadError):
@@ -66,7 +66,7 @@ def test_an_emptied_maven_repository_is_filled_again(calls: Path, tmp_path: Path
     assert times_called(calls) == 4
 
 
-def test_two_at_once_fetch_once(calls: Path, tmp_path: Path) -> None:
+def test_parallel_downloads_of_a_release_run_maven_only_once(calls: Path, tmp_path: Path) -> None:
     threads = [
         threading.Thread(target=fetch, args=(HIVE_4,), kwargs={"cache": tmp_path / "cache"})
         for _ in range(4)
@@ -93,6 +93,8 @@ def test_without_maven_the_error_says_what_to_install(
         fetch(HIVE_4, cache=tmp_path / "cache")
 
 
-def test_the_cache_can_be_put_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_sets_the_folder_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     assert cache_dir() == tmp_path

@@ -81,7 +81,7 @@ def schema_runs(config: LocalMetastoreConfig) -> int:
     return sum("-initSchema" in line for line in told(config))
 
 
-def test_it_answers_between_start_and_stop(metastore: LocalMetastore) -> None:
+def test_the_metastore_answers_between_start_and_stop(metastore: LocalMetastore) -> None:
     assert not metastore.is_running()
     metastore.start()
     assert metastore.is_answering()
@@ -97,7 +97,7 @@ def test_the_schema_is_created_once(metastore: LocalMetastore) -> None:
     assert schema_runs(metastore.config) == 1
 
 
-def test_another_directory_takes_a_copy_of_the_empty_database(
+def test_a_new_directory_gets_a_copy_of_the_empty_database(
     metastore: LocalMetastore, tmp_path: Path
 ) -> None:
     metastore.start()
@@ -111,7 +111,7 @@ def test_another_directory_takes_a_copy_of_the_empty_database(
     assert schema_runs(metastore.config) == 1
 
 
-def test_a_schema_that_was_cut_short_is_made_again(metastore: LocalMetastore) -> None:
+def test_an_incomplete_schema_is_created_again(metastore: LocalMetastore) -> None:
     metastore.config.data_dir.mkdir()
     (metastore.config.data_dir / "fail-schema").touch()
     with pytest.raises(ServerStartError, match="schema tool"):
@@ -122,7 +122,9 @@ def test_a_schema_that_was_cut_short_is_made_again(metastore: LocalMetastore) ->
     assert metastore.is_answering()
 
 
-def test_a_death_after_the_schema_needs_no_second_schema(metastore: LocalMetastore) -> None:
+def test_after_a_failed_start_the_finished_schema_is_not_created_again(
+    metastore: LocalMetastore,
+) -> None:
     metastore.config.data_dir.mkdir()
     (metastore.config.data_dir / "fail-serve").touch()
     with pytest.raises(ServerStartError):
@@ -132,7 +134,9 @@ def test_a_death_after_the_schema_needs_no_second_schema(metastore: LocalMetasto
     assert schema_runs(metastore.config) == 1
 
 
-def test_a_death_at_start_shows_the_servers_last_words(metastore: LocalMetastore) -> None:
+def test_a_failed_start_shows_the_status_and_the_end_of_the_servers_log(
+    metastore: LocalMetastore,
+) -> None:
     metastore.config.data_dir.mkdir()
     (metastore.config.data_dir / "fail-serve").touch()
     with pytest.raises(ServerStartError, match=r"status 7(?s:.)*the server's last words"):
@@ -140,20 +144,20 @@ def test_a_death_at_start_shows_the_servers_last_words(metastore: LocalMetastore
     assert not metastore.is_running()
 
 
-def test_starting_twice_finds_the_first(metastore: LocalMetastore) -> None:
+def test_a_second_start_finds_the_running_server(metastore: LocalMetastore) -> None:
     metastore.start()
     second = LocalMetastore(metastore.config)
     second.start()
     assert (second.pid, second.uri) == (metastore.pid, metastore.uri)
 
 
-def test_another_shell_can_stop_it(metastore: LocalMetastore) -> None:
+def test_a_second_process_can_stop_the_metastore(metastore: LocalMetastore) -> None:
     metastore.start()
     LocalMetastore(metastore.config).stop()
     assert not metastore.is_running()
 
 
-def test_after_a_kill_it_comes_back_on_the_same_port(metastore: LocalMetastore) -> None:
+def test_after_a_kill_the_metastore_starts_on_the_same_port(metastore: LocalMetastore) -> None:
     metastore.start()
     port, pid = metastore.port, metastore.pid
     metastore.kill()
@@ -163,7 +167,7 @@ def test_after_a_kill_it_comes_back_on_the_same_port(metastore: LocalMetastore) 
     assert metastore.pid != pid
 
 
-def test_a_server_with_other_settings_is_in_the_way(metastore: LocalMetastore) -> None:
+def test_a_running_server_with_different_settings_is_a_conflict(metastore: LocalMetastore) -> None:
     metastore.start()
     with pytest.raises(ServerConflictError, match="other settings"):
         LocalMetastore(replace(metastore.config, txn_timeout_s=1)).start()
@@ -172,14 +176,14 @@ def test_a_server_with_other_settings_is_in_the_way(metastore: LocalMetastore) -
     assert metastore.is_answering()
 
 
-def test_data_of_another_release_is_refused(metastore: LocalMetastore) -> None:
+def test_a_data_directory_of_a_different_release_is_refused(metastore: LocalMetastore) -> None:
     metastore.start()
     metastore.stop()
     with pytest.raises(ServerConflictError, match=r"4\.0\.1"):
         LocalMetastore(replace(metastore.config, version="3.1.3")).start()
 
 
-def test_a_taken_port_is_named(metastore: LocalMetastore) -> None:
+def test_the_error_for_an_occupied_port_names_the_port(metastore: LocalMetastore) -> None:
     metastore.start()
     other = replace(
         metastore.config, data_dir=metastore.config.data_dir / "other", port=metastore.port
@@ -188,7 +192,7 @@ def test_a_taken_port_is_named(metastore: LocalMetastore) -> None:
         LocalMetastore(other).start()
 
 
-def test_a_free_port_taken_meanwhile_is_replaced_on_restart(
+def test_a_restart_chooses_a_new_port_if_the_old_one_is_occupied(
     metastore: LocalMetastore, config: LocalMetastoreConfig
 ) -> None:
     metastore.start()
@@ -200,7 +204,7 @@ def test_a_free_port_taken_meanwhile_is_replaced_on_restart(
         assert metastore.is_answering()
 
 
-def test_no_password_reaches_a_command_line(config: LocalMetastoreConfig) -> None:
+def test_the_database_password_is_in_no_command_line(config: LocalMetastoreConfig) -> None:
     database = PostgresDatabase(host="h", port=1, name="n", user="u", password="s3cret")
     with LocalMetastore(replace(config, database=database)):
         assert len(told(config)) == 2
@@ -222,6 +226,6 @@ def test_a_server_that_never_started_has_no_address(metastore: LocalMetastore) -
         _ = metastore.uri
 
 
-def test_stopping_nothing_is_no_error(metastore: LocalMetastore) -> None:
+def test_stopping_a_metastore_that_never_started_is_not_an_error(metastore: LocalMetastore) -> None:
     metastore.stop()
     assert not metastore.config.data_dir.exists()

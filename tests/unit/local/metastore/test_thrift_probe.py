@@ -44,7 +44,7 @@ def reply(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("reply", [message(2, LIST_OF_DATABASES)], indirect=True)
-def test_a_list_of_databases_is_an_answer(reply: int) -> None:
+def test_a_list_of_databases_counts_as_an_answer(reply: int) -> None:
     assert answers("127.0.0.1", reply, timeout_s=2)
 
 
@@ -61,11 +61,11 @@ def test_a_list_of_databases_is_an_answer(reply: int) -> None:
     ids=["its database fails", "call unknown", "other call", "a web server", "cut", "silent"],
     indirect=True,
 )
-def test_anything_else_is_none(reply: int) -> None:
+def test_errors_and_invalid_replies_do_not_count_as_an_answer(reply: int) -> None:
     assert not answers("127.0.0.1", reply, timeout_s=2)
 
 
-def test_a_closed_port_is_no_answer() -> None:
+def test_a_closed_port_does_not_count_as_an_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert not answers("127.0.0.1", port, timeout_s=2)
@@ -83,7 +83,7 @@ def test_a_closed_port_is_no_answer() -> None:
     ids=["refused", "error", "another word", "a web server", "silent"],
     indirect=["reply"],
 )
-def test_a_refused_login_is_an_answer(reply: int, *, expected: bool) -> None:
+def test_a_refused_sasl_login_counts_as_an_answer(reply: int, *, expected: bool) -> None:
     access = Access(language=Language.SASL)
     assert answers("127.0.0.1", reply, access=access, timeout_s=2) is expected
 
@@ -99,6 +99,8 @@ def test_a_refused_login_is_an_answer(reply: int, *, expected: bool) -> None:
     ids=["answered", "wants a token", "not yet", "plain Thrift"],
     indirect=["reply"],
 )
-def test_a_web_servers_answer_or_refusal_is_an_answer(reply: int, *, expected: bool) -> None:
+def test_an_http_success_or_a_refused_http_login_counts_as_an_answer(
+    reply: int, *, expected: bool
+) -> None:
     access = Access(language=Language.HTTP)
     assert answers("127.0.0.1", reply, access=access, timeout_s=2) is expected

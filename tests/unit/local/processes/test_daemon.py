@@ -34,7 +34,7 @@ def start(folder: Path, script: str = _LISTENS) -> Daemon:
     return made
 
 
-def test_another_shell_finds_and_ends_it(tmp_path: Path) -> None:
+def test_a_second_process_finds_and_stops_the_daemon(tmp_path: Path) -> None:
     port = start(tmp_path).port
     assert port is not None
     assert daemon(tmp_path).port == port
@@ -42,7 +42,7 @@ def test_another_shell_finds_and_ends_it(tmp_path: Path) -> None:
     assert daemon(tmp_path).port is None
 
 
-def test_after_a_kill_it_comes_back_on_the_same_port(tmp_path: Path) -> None:
+def test_after_a_kill_the_daemon_starts_on_the_same_port(tmp_path: Path) -> None:
     port = start(tmp_path).port
     record = ProcessRecord.read(tmp_path / "process.json")
     assert record is not None
@@ -52,7 +52,7 @@ def test_after_a_kill_it_comes_back_on_the_same_port(tmp_path: Path) -> None:
     again.stop()
 
 
-def test_a_death_at_start_shows_the_last_words(tmp_path: Path) -> None:
+def test_a_failed_start_shows_the_end_of_the_daemons_log(tmp_path: Path) -> None:
     with pytest.raises(ServerStartError, match=r"a listener ended(?s:.)*no such schema"):
         start(tmp_path, "import sys; sys.exit('no such schema')")
     assert daemon(tmp_path).port is None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_all_that_is_missing_is_named_in_one_error(
+def test_one_error_names_all_missing_programs_and_their_packages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -24,7 +24,7 @@ def test_all_that_is_missing_is_named_in_one_error(
     )
 
 
-def test_what_was_only_unpacked_finds_its_libraries_beside_it(
+def test_an_unpacked_program_uses_the_libraries_of_its_own_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "usr" / "sbin" / "some-daemon"
@@ -36,7 +36,7 @@ def test_what_was_only_unpacked_finds_its_libraries_beside_it(
     assert found.environment()["LD_LIBRARY_PATH"].startswith(f"{tmp_path}/usr/lib/")
 
 
-def test_an_installed_program_gets_the_systems_libraries() -> None:
+def test_an_installed_program_uses_the_systems_libraries() -> None:
     found = find_programs({"env": "coreutils"})
     assert not found.is_unpacked
     assert "LD_LIBRARY_PATH" not in found.environment(MORE="1")

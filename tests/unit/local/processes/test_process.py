@@ -47,13 +47,15 @@ def sleeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subproce
     child.wait()
 
 
-def test_a_record_survives_the_file(sleeper: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_a_process_record_is_read_back_unchanged(
+    sleeper: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     record = record_of(sleeper.pid)
     record.write(tmp_path / "record.json")
     assert ProcessRecord.read_alive(tmp_path / "record.json") == record
 
 
-def test_a_stranger_with_our_process_id_is_not_ours(
+def test_a_foreign_process_with_a_recorded_process_id_is_not_ended(
     sleeper: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     stale = replace(record_of(sleeper.pid), birth="earlier")
@@ -65,7 +67,7 @@ def test_a_stranger_with_our_process_id_is_not_ours(
     assert not (tmp_path / "record.json").exists()
 
 
-def test_a_zombie_counts_as_gone() -> None:
+def test_a_zombie_process_counts_as_ended() -> None:
     with subprocess.Popen(SLEEP, stdout=subprocess.DEVNULL) as child:  # not by spawn: never polled
         record = record_of(child.pid)
         os.kill(child.pid, signal.SIGKILL)
@@ -73,7 +75,7 @@ def test_a_zombie_counts_as_gone() -> None:
         assert Path(f"/proc/{child.pid}").exists()
 
 
-def test_an_ended_child_does_not_stay_a_zombie(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_killed_child_process_leaves_no_zombie(sleeper: subprocess.Popen[bytes]) -> None:
     process.kill(record_of(sleeper.pid))
     assert not Path(f"/proc/{sleeper.pid}").exists()
 
@@ -84,18 +86,18 @@ def test_terminate_ends_the_process(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("sleeper", [DEAF], indirect=True)
-def test_terminate_kills_what_does_not_listen(sleeper: subprocess.Popen[bytes]) -> None:
+def test_terminate_kills_a_process_that_ignores_sigterm(sleeper: subprocess.Popen[bytes]) -> None:
     process.terminate(record_of(sleeper.pid), grace_s=0.2)
     assert sleeper.wait() == -signal.SIGKILL
 
 
-def test_a_server_stays_out_of_the_shells_process_group(
+def test_a_server_is_not_in_the_process_group_of_the_shell(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     assert os.getpgid(sleeper.pid) != os.getpgid(0)
 
 
-def test_a_server_bound_to_its_parent_dies_with_it(tmp_path: Path) -> None:
+def test_a_server_that_is_bound_to_its_parent_ends_with_it(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, sys\n"
         "from airflow_hiveacid.local.processes.process import Command, spawn\n"
@@ -118,16 +120,16 @@ def test_a_server_bound_to_its_parent_dies_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"nonsense": true}'])
-def test_a_file_that_is_no_record_is_no_record(tmp_path: Path, text: str) -> None:
+def test_an_invalid_record_file_is_read_as_no_record(tmp_path: Path, text: str) -> None:
     (tmp_path / "record.json").write_text(text)
     assert ProcessRecord.read(tmp_path / "record.json") is None
 
 
-def test_no_process_has_no_birth() -> None:
+def test_a_process_that_does_not_exist_has_no_start_time() -> None:
     assert process.birth_of(2**22 + 1) is None
 
 
-def test_a_port_somebody_listens_on_is_not_free() -> None:
+def test_a_port_with_a_listener_is_not_free() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -135,7 +137,7 @@ def test_a_port_somebody_listens_on_is_not_free() -> None:
     assert process.is_port_free("127.0.0.1", process.free_port("127.0.0.1"))
 
 
-def test_a_child_that_ends_while_it_is_looked_at_does_not_stay_one_either(
+def test_a_child_process_that_ends_during_a_check_leaves_no_zombie(
     sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, look = record_of(sleeper.pid), process.birth_of
