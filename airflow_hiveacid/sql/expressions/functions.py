@@ -559,7 +559,25 @@ def _concat_changes(piece: Piece, index: int) -> dict[int, str]:
     return {piece.tokens[index + 1].start: "('', "}
 
 
+def _array_changes(piece: Piece, index: int) -> dict[int, str]:
+    """Make an index beyond the end of `array(...)[i]` return NULL, as in Hive.
+
+    Spark's optimizer also replaces such an element by NULL, but regards it as not NULL: `count`
+    counts it, and `IS NULL` is false.
+    """
+    opens = piece.closing(index + 1) + 1
+    if piece.word(opens) != "[":
+        return {}
+    closes = piece.closing(opens)
+    return {
+        piece.tokens[index].start: "get(array",
+        piece.tokens[opens].start: ", ",
+        piece.tokens[closes].start: ")",
+    }
+
+
 _CHANGES: Final[Mapping[str, Callable[[Piece, int], dict[int, str]]]] = {
+    "array": _array_changes,
     "cast": _cast_changes,
     "concat": _concat_changes,
     **dict.fromkeys(_TO_WHOLE, _call_changes),

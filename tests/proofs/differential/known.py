@@ -121,9 +121,9 @@ def _is_whole(kind: str) -> bool:
 @entry("mixed-texts")
 def _mixed_texts(seen: Seen) -> bool:
     others = (*_NUMBERS, *_TIMES, "boolean")
-    return (
-        seen.name in _CHOOSING | _COMPARING and any(map(_is_text, seen.kinds)) and seen.has(*others)
-    )
+    # In a choice inside a choice, Hive's inner result is a text, and ours is a number.
+    is_mixed = seen.has(*others) or (_is_text(seen.their_kind) and not _is_text(seen.our_kind))
+    return seen.name in _CHOOSING | _COMPARING and any(map(_is_text, seen.kinds)) and is_mixed
 
 
 @entry("boolean-as-text")
@@ -207,7 +207,8 @@ def _unix_timestamp(seen: Seen) -> bool:
 def _float(seen: Seen) -> bool:
     if seen.name in {"floor", "ceil", "ceiling"} and "AS float" in seen.text:
         return True
-    is_mixed = seen.has("float") and seen.has(*(k for k in _NUMBERS if k != "float"))
+    is_cast = "AS float" in seen.text
+    is_mixed = seen.has("float") and (is_cast or seen.has(*(k for k in _NUMBERS if k != "float")))
     return is_mixed and seen.name in _ARITHMETIC | _COMPARING
 
 
@@ -236,7 +237,18 @@ def _blank(seen: Seen) -> bool:
 @entry("decimal-and-bigint")
 def _decimal_bigint(seen: Seen) -> bool:
     is_mixed = seen.name in _ARITHMETIC and any(map(_is_whole, seen.kinds))
-    return seen.has("decimal") and (is_mixed or _is_last_digit(seen.ours, seen.theirs))
+    is_quotient = seen.name == "/" and seen.our_kind != seen.their_kind
+    is_rounded = is_quotient and _is_rounded(seen.ours, seen.theirs)
+    return seen.has("decimal") and (
+        is_mixed or is_rounded or _is_last_digit(seen.ours, seen.theirs)
+    )
+
+
+def _is_rounded(one: Value, other: Value) -> bool:
+    """Return True for decimals that differ only by the digits behind the shorter one's last."""
+    if not isinstance(one, Decimal) or not isinstance(other, Decimal):
+        return False
+    return abs(one - other) <= Decimal(1).scaleb(-min(_places(one), _places(other)))
 
 
 def _is_last_digit(one: Value, other: Value) -> bool:
@@ -248,7 +260,11 @@ def _is_last_digit(one: Value, other: Value) -> bool:
 
 @entry("average-of-a-wide-decimal")
 def _average(seen: Seen) -> bool:
-    return seen.name.startswith("avg") and seen.our_kind.startswith("decimal(38,")
+    found = re.match(r"decimal\((\d+)", seen.our_kind)
+    return seen.name.startswith("avg") and found is not None and int(found[1]) >= _WIDE
+
+
+_WIDE: Final = 34  # an average has four digits more than its argument
 
 
 @entry("decimal-overflow-that-is-a-value")
@@ -285,6 +301,8 @@ def _minus_zero(seen: Seen) -> bool:
 @entry("hive-rounds-what-is-calculated")
 def _hive_round(seen: Seen) -> bool:
     is_large = isinstance(seen.theirs, float) and abs(seen.theirs) >= _LARGEST_LONG
+    if seen.name in _COMPARING:
+        return "round(" in seen.text and any(value is None for value in seen.values())
     return seen.name in {"round", "bround"} and (seen.has("decimal") or is_large)
 
 
@@ -300,7 +318,9 @@ def _nan_functions(seen: Seen) -> bool:
     # Hive stores NULL for NaN, but does not find it by IS NULL.
     looks_for_null = re.match(r"is(not)?null\(|.* IS (NOT )?NULL", seen.text) is not None
     is_shown = seen.ours is None and _is_nan(seen.theirs)
-    is_hidden = (looks_for_null or is_shown) and any(f"{name}(" in seen.text for name in _OF_NAN)
+    has_null = aggregates and any(value is None for value in seen.values())
+    is_hidden = looks_for_null or is_shown or has_null
+    is_hidden = is_hidden and any(f"{name}(" in seen.text for name in _OF_NAN)
     return is_hidden or ((seen.name in _OF_NAN or aggregates) and (_has_nan(seen) or endless))
 
 
@@ -378,7 +398,7 @@ def _lower_of_upper(seen: Seen) -> bool:
 def _deviation(seen: Seen) -> bool:
     numbers = [abs(float(v)) for v in seen.values() if isinstance(v, int | float | Decimal)]
     largest = max(numbers, default=1.0)
-    is_tiny = isinstance(seen.theirs, float) and abs(seen.theirs) < _TINY * max(1.0, largest)
+    is_tiny = isinstance(seen.theirs, float) and not abs(seen.theirs) > _TINY * max(1.0, largest)
     return seen.name.startswith(("stddev", "var_", "covar")) and seen.ours == 0 and is_tiny
 
 
@@ -387,7 +407,8 @@ _TINY: Final = 1e-6
 
 @entry("after-the-year-9999")
 def _after_9999(seen: Seen) -> bool:
-    return any(str(value).startswith("+1") for value in (seen.ours, seen.theirs, *seen.values()))
+    texts = [str(value) for value in (seen.ours, seen.theirs, *seen.values())]
+    return any(re.match(r"\+1|\d{5}-\d\d-", text) for text in texts)
 
 
 @entry("printf-of-a-large-decimal")
@@ -403,7 +424,10 @@ _LARGEST_OF_CLASS: Final = 10**20
 def _long_constants(seen: Seen) -> bool:
     if any(_places(value) > _DIGITS_OF_LONG for value in seen.values()):
         return True
-    return seen.theirs in (None, 0) and any(map(_is_long, seen.values()))
+    has_long = any(map(_is_long, seen.values()))
+    of_rows = any(len(argument) > 1 for argument in seen.arguments)  # of a group or window
+    is_cast = re.match(r"\w+\((DISTINCT )?cast\(.* AS double\)", seen.text) is not None
+    return has_long and (seen.theirs in (None, 0) or (of_rows and is_cast))
 
 
 def _places(value: Value) -> int:
@@ -432,7 +456,8 @@ _HALF_OF_INT: Final = 2**30
 
 @entry("hive-nullif-of-two-types")
 def _nullif_of_two_types(seen: Seen) -> bool:
-    is_mixed = _all_kinds(seen, *_INTEGERS) and len(set(seen.kinds)) == _TWO
+    is_of_one = _all_kinds(seen, *_INTEGERS) or _all_kinds(seen, "decimal")
+    is_mixed = is_of_one and len(set(seen.kinds)) == _TWO
     return seen.name == "nullif" and is_mixed and seen.theirs is None
 
 

@@ -182,6 +182,11 @@ def test_expressions_with_the_same_meaning_in_spark_are_kept_unchanged(text: str
             "int(2) = tinyint('7') + smallint(length(a)) + bigint(NULL)",
         ),
         ("concat(1.50, '') = b", "concat(1.5, '') = b"),
+        ("array(a, b)[-1] + 1 = a", "get(array(a, b), -1) + 1 = a"),
+        (
+            "array(array(a)[0], b)[a] = array(b)[1]",
+            "get(array(get(array(a), 0), b), a) = get(array(b), 1)",
+        ),
     ],
 )
 def test_expressions_with_a_different_result_in_spark_are_rewritten_to_hives_result(
