@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.promise("W9")
 @pytest.mark.parametrize("spelled", [("p=1",), ("p=01", "p=1")])
-def test_a_truncation_is_of_one_partition_if_one_has_the_values(
+def test_a_truncation_is_fixed_to_a_partition_only_if_exactly_one_has_the_values(
     client: FakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelled: tuple[str, ...]
 ) -> None:
     """Else an INSERT into the other one would be let in behind it, and its base would hide that."""
