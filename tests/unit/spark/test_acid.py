@@ -1,4 +1,4 @@
-"""A user's program and its one transaction, as far as no Spark is needed."""
+"""A user's program and its one transaction, without Spark."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def insert(txn: acid.Transaction, rows: Any = None, **arguments: Any) -> object:
 def test_statements_and_reads_are_refused_after_the_block_of_the_transaction_has_ended(
     txn: acid.Transaction, work: Work
 ) -> None:
-    """Its files would be staged, counted, and never be seen."""
+    """Its files would be staged and counted, but never be committed."""
     insert(txn)
     txn._close()
     for late in (lambda: insert(txn), lambda: txn.read("default.parts")):
@@ -235,7 +235,7 @@ def test_a_setting_that_changes_the_meaning_of_sql_is_refused(setting: str, valu
 def test_a_partition_added_meanwhile_does_not_restart_a_program_that_locks_the_table(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
-    """Its lock is on the whole table, for its reads, too."""
+    """The program locks the whole table, also for its reads."""
     calls: list[str] = []
     FakeClient(server).add_partitions(parts, [PartitionName.parse("p=-1")])
 
@@ -320,7 +320,7 @@ def test_a_program_that_changes_rows_restarts_after_a_commit_with_a_higher_write
 def test_a_restarted_program_may_read_the_table_that_it_has_locked(
     server: FakeMetastore, table: TableInfo, operation: str
 ) -> None:
-    """Else it would wait for itself."""
+    """Otherwise it would wait for its own lock."""
     seen: list[list[int]] = []
 
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""The cleaner over a fake metastore and real files: what it notes today decides what goes later."""
+"""Cleaning with a fake metastore and real files: the notes decide what is removed later."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_nothing_is_removed_before_the_note_about_its_replacement_is_written(pla
 def test_an_entry_that_the_metastore_cannot_mark_is_logged_in_one_line_and_kept(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """4.0.1 on PostgreSQL cannot mark an unpartitioned table, and tells a page of Java."""
+    """4.0.1 on PostgreSQL cannot mark an unpartitioned table, and returns a page of Java."""
     client = place.client
     client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
     claim = client.find_next_compaction("worker", worker_version="1")
@@ -249,7 +249,7 @@ def test_a_lock_requested_after_the_note_is_written_delays_the_removal(place: Pl
 def test_an_entry_is_marked_as_cleaned_only_after_its_replaced_directories_are_removed(
     place: Place,
 ) -> None:
-    """The server then forgets what was aborted below it, and old versions still read that."""
+    """The metastore then forgets aborted writes below it, which old versions still need."""
     client = place.client
     client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
     claim = client.find_next_compaction("worker", worker_version="1")

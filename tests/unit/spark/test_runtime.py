@@ -1,4 +1,4 @@
-"""What every application logs before its own work; starts no Spark."""
+"""What every application does before and after its job; starts no Spark."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_the_write_probe_of_the_result_is_removed_before_the_job_starts(
 def test_other_files_in_the_directory_of_the_result_are_kept(
     tmp_path: Path, run: Callable[..., ExitCode]
 ) -> None:
-    """As on a worker, where a job's description lies there."""
+    """For example on a worker, where the spec of the job is in that directory."""
     assert run(f"file:{tmp_path}/result.json") is ExitCode.OK
     assert sorted(p.name for p in tmp_path.iterdir()) == ["result.json", "spec.json"]
 

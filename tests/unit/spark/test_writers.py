@@ -1,4 +1,4 @@
-"""What a task does with events, without Spark: the batches are made here."""
+"""What a task does with events; the tests make the batches, without Spark."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_a_missing_keytab_named_in_the_environment_is_replaced_by_the_shipped_on
 def test_a_driver_on_the_airflow_worker_uses_the_login_of_the_connection_unchanged(
     spark: dict[str, str],
 ) -> None:
-    """A keytab that is missing there is told, not gone round."""
+    """A keytab that is missing there is reported, not replaced."""
     login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
     assert here(login, spark, {}) is login
 

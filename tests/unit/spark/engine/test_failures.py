@@ -1,4 +1,4 @@
-"""What Spark says of a file that it cannot read, in our words."""
+"""How Spark's errors about files and constants become typed errors."""
 
 from __future__ import annotations
 

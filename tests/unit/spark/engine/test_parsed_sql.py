@@ -1,4 +1,4 @@
-"""Which arguments may name files, from the nodes of Spark's tree alone; stand-ins are the nodes."""
+"""Which arguments may name files, judged by Spark's syntax tree; stand-ins replace its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How pieces of work are put together into tasks, and what a task unpacks of all of them."""
+"""How pieces of work are grouped into tasks, and which of them a task unpickles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's JVM says of a store, in our words: who may try again is told by the type."""
+"""How errors of Spark's JVM about a store become typed errors; the type decides about retries."""
 
 from __future__ import annotations
 

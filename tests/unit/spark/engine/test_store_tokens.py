@@ -1,4 +1,4 @@
-"""Which Python workers are handed tokens, and what of them anybody sees."""
+"""Which Python workers get the tokens of a store, and where tokens do not appear."""
 
 from __future__ import annotations
 

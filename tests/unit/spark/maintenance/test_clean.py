@@ -1,4 +1,4 @@
-"""What a cleaner removes, when the table does not stand still meanwhile."""
+"""What a cleaner removes if the table changes in the meantime."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_cleaning_fails_if_the_table_is_recreated_while_its_write_ids_are_read(
 def test_deltas_are_kept_if_an_old_base_cannot_be_removed(
     client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader whose time is over would take it, and miss them without a word."""
+    """An outdated reader would read the old base, and silently miss the rows of the deltas."""
     put(root, "base_0000001")
     (root / "base_0000001" / METADATA_FILE).write_bytes(metadata_text("compacted"))
 

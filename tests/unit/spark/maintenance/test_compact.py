@@ -1,4 +1,4 @@
-"""Compactions with real files beside whoever comes between; a stand-in runs what tasks would."""
+"""Compactions of real files during concurrent changes; a stand-in runs the tasks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_base_has_a_plain_name_unless_a_reader_may_have_an_older_snapshot(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """Who took the last write that goes in for open would read the base, if it is Hive 4."""
+    """A Hive 4 reader that has the last compacted write as open would read a plain base."""
     client = FakeClient(server)
     reader = client.open_txn(TxnType.READ_ONLY)
     insert(client, table, 1)
@@ -116,7 +116,7 @@ def test_a_requested_kind_of_compaction_fails_if_an_open_write_id_is_below_all_d
 def test_a_requested_compaction_includes_writes_committed_since_the_run_began(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """The run's snapshot still has the writer as open, and all other writes are behind it."""
+    """The snapshot of the run has the writer as open, with a lower write ID than all others."""
     client = FakeClient(server)
     writer = client.open_txn()
     client.allocate_write_id(writer, table.ref)
@@ -255,7 +255,7 @@ def test_a_compaction_gives_way_to_a_worker_of_hive_between_its_mark_and_its_com
 def test_a_wider_delta_of_a_concurrent_compactor_does_not_double_rows(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """Its rows are those of our base, and readers would read it beside the base."""
+    """It contains the rows of our base, and readers would read both."""
     client = FakeClient(server)
     for value in (1, 2, 3):
         insert(client, table, value)
@@ -365,7 +365,7 @@ def test_a_wider_delta_made_while_the_ledger_is_read_does_not_double_rows(
 def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """The server would forget what was aborted below it, and rows of that would come back."""
+    """The metastore would forget aborted writes below it, and their rows would reappear."""
     if server.generation is MetastoreGeneration.V3:
         return  # no queue to mark
     client = FakeClient(server)

@@ -1,4 +1,4 @@
-"""What becomes of entries of the metastore's queue when compactions of ours end in any way."""
+"""What happens to entries of the metastore's queue when our compactions end, in every way."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_compaction_stopped_by_a_changed_definition_leaves_a_kept_table_kept(
 def test_a_failed_entry_ends_the_guarantee_unless_it_had_our_worker_and_our_pool(
     client: FakeClient, table: TableInfo, worker: str | None, *, is_our_pool: bool, still: bool
 ) -> None:
-    """What earlier versions of ours have left: they marked such entries as failed."""
+    """Earlier versions of this provider marked such entries as failed."""
     filled(client, table)
     keep(client, client.get_table(table.ref))
     pool = our_pool(uuid4()) if is_our_pool else None
@@ -284,7 +284,7 @@ class Between(FakeClient):
 def test_an_entry_committed_during_the_search_for_dead_entries_is_ready_for_cleaning(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """It is listed as not committed, and its lock is gone when locks are looked at."""
+    """The entry is listed as not committed, and its lock is gone when the locks are listed."""
     filled(client, table)
     pool = our_pool(uuid4())
     client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
@@ -315,7 +315,7 @@ def test_an_entry_marked_during_the_search_for_dead_entries_is_left_unchanged(
 def test_a_compaction_that_begins_during_the_search_for_dead_entries_is_not_ended(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """Entries are listed first: one that is not there yet may have a lock that was not seen."""
+    """Entries are listed first, since a later entry may have a lock that was not listed."""
     filled(client, table)
     dead, living = our_pool(uuid4()), our_pool(uuid4())
     client.request_compaction(table.ref, None, CompactionType.MINOR, pool=dead)
@@ -338,7 +338,7 @@ def test_a_compaction_that_begins_during_the_search_for_dead_entries_is_not_ende
 def test_a_living_worker_is_recognized_by_its_partition_in_upper_or_lower_case(
     client: FakeClient, tmp_path: Path, spelled: Callable[[str], str]
 ) -> None:
-    """A metastore may keep names in small letters on locks, and as they are in entries."""
+    """A metastore may store names in lower case in locks, and unchanged in entries."""
     jan = PartitionName.parse("month=Jan")
     partitioned = client.create_table(
         NewTable(
@@ -376,7 +376,7 @@ def test_a_living_worker_is_recognized_by_its_partition_in_upper_or_lower_case(
 def test_an_entry_is_not_ready_for_cleaning_before_its_transaction_is_committed(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """Until then the server's cleaner does not know whom to wait for, and waits for none."""
+    """Until then, Hive's cleaner does not know which readers to wait for, and waits for none."""
     filled(client, table)
     seen = []
 
@@ -441,7 +441,7 @@ def test_a_waiting_request_of_a_different_client_is_taken_over(
 def test_a_minor_compaction_does_not_take_over_a_request_for_a_major_one(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """One that is known beforehand makes ours major; this one comes behind the plan."""
+    """A request known beforehand makes ours major; this request comes after the plan."""
     filled(client, table)
 
     def ask(step: str) -> None:

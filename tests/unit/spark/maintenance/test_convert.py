@@ -1,6 +1,6 @@
-"""Conversions that are killed, overtaken or disturbed, over a fake metastore and real files.
+"""Conversions that are killed, overtaken or disturbed, with a fake metastore and real files.
 
-Lines of text stand for rows: what a reader of the table sees are the lines of its live files.
+Lines of text stand for rows: a reader of the table sees the lines of its live files.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def test_a_retry_completes_a_killed_conversion_without_loss(world: World, step: 
 
 
 def test_cleaning_after_a_killed_conversion_removes_no_rows(world: World) -> None:
-    """Its transaction is aborted, but not the write ID of the delta that holds them."""
+    """Its transaction is aborted, but not the write ID of the delta that holds the rows."""
     world.kill(ONLY, "switched")
     world.insert("new")
     world.clean()
@@ -196,7 +196,7 @@ def test_flat_files_added_after_a_killed_conversion_are_not_hidden(world: World)
 
 
 def test_a_base_added_after_a_killed_conversion_hides_no_rows(world: World) -> None:
-    """A compaction that did not find the old rows would be taken for one that holds them."""
+    """The base of a compaction that missed the old rows would be read as if it had them."""
     world.convert(ONLY)
     world.kill(FLAT, "moved")
     shutil.rmtree(world.root / world.insert("new"))
@@ -237,7 +237,7 @@ def test_rows_overwritten_after_a_killed_conversion_do_not_reappear(world: World
 def test_a_conversion_that_lost_its_lock_leaves_the_result_of_the_newer_one_unchanged(
     world: World, to: ConversionTarget, step: str
 ) -> None:
-    """As a frozen process does that wakes up: between them a newer copy has done the work."""
+    """For example a frozen process that wakes up after a newer copy has done the work."""
     if to is FLAT:
         world.convert(ONLY, job="other")
 
@@ -253,7 +253,7 @@ def test_a_conversion_that_lost_its_lock_leaves_the_result_of_the_newer_one_unch
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
 def test_an_undo_does_not_start_without_the_lock(world: World, step: str) -> None:
-    """Its own note is still there: a newer one that undoes it too may be in the middle of it."""
+    """Its own note still exists, but a newer conversion may already be undoing it."""
 
     def lost(reached: str) -> None:
         if reached == step:
@@ -291,7 +291,7 @@ def test_a_conversion_stops_at_its_next_step_once_its_lock_is_lost(
 
 
 def test_a_conversion_that_lost_its_lock_writes_no_note(world: World) -> None:
-    """In the place of its note there may be another's by then."""
+    """It could overwrite the note of a newer conversion."""
     allocate = FakeClient.allocate_write_id
 
     def lost(client: FakeClient, txn_id: TxnId, ref: TableRef) -> WriteId:
@@ -365,7 +365,7 @@ def test_moving_files_stops_when_the_lock_is_lost(world: World) -> None:
 def test_an_undo_does_not_remove_a_directory_that_still_contains_a_file(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One whose move was on its way when its process was taken for dead."""
+    """The file's move was under way when its process was considered dead."""
     world.kill(ONLY, "moved")
     delta = next(world.root.glob("delta_*"))
 
@@ -396,7 +396,7 @@ def test_a_file_that_was_moved_again_during_an_undo_raises_an_error(
 
 
 def test_a_finished_conversion_does_not_remove_the_note_of_the_next_one(world: World) -> None:
-    """It is removed before the lock is given back."""
+    """It removes its own note before it releases the lock."""
     world.convert(ONLY)
 
     def next_one(reached: str) -> None:
@@ -483,7 +483,7 @@ def test_a_file_added_during_the_switch_to_full_acid_is_reported(
 
 
 def test_a_table_that_was_once_insert_only_cannot_become_full_acid(world: World) -> None:
-    """The metastore fails where it finds a write ID; its message helps nobody."""
+    """The metastore fails if it finds a write ID, with a message that helps no user."""
     world.convert(ONLY)
     world.convert(FLAT)
     with pytest.raises(ConversionRefusedError, match="write IDs it remembers"):
@@ -502,7 +502,7 @@ def test_a_conversion_that_lost_its_lock_does_not_switch_to_full_acid(world: Wor
 
 
 def test_a_conversion_to_flat_is_refused_while_a_compaction_is_queued(world: World) -> None:
-    """Its base would be rows of the flat table once more."""
+    """Its base would become duplicate rows of the flat table."""
     world.convert(ONLY)
     world.client.request_compaction(REF, None, CompactionType.MAJOR)
     with pytest.raises(ConversionRefusedError, match="queued or running"):

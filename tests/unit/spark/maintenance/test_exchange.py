@@ -1,4 +1,4 @@
-"""A full-ACID table and its flat copy change places, over a fake metastore and real files."""
+"""A full-ACID table and its flat copy exchange names; fake metastore, real files."""
 
 from __future__ import annotations
 

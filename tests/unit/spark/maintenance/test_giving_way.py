@@ -1,4 +1,4 @@
-"""What comes while a compaction has no lock: none of it is lost, doubled or brought back."""
+"""Changes while a compaction holds no lock: no row is lost, doubled or restored."""
 
 from __future__ import annotations
 

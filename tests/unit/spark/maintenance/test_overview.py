@@ -1,4 +1,4 @@
-"""A run over many partitions asks about those alone that need something, and passes none over."""
+"""A run over many partitions looks up only those that need work, and skips none of them."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_the_ledger_entry_of_a_killed_writer_is_confirmed_before_its_delta_is_re
 def test_the_ledger_entry_of_a_writer_killed_while_a_run_begins_is_confirmed(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
-    """The notes are listed first. Much may be asked before the snapshot, which shows its write."""
+    """The notes are listed first. The snapshot, which shows the write, may come much later."""
     notes = VersionNotes.of(table).listed_once()
     assert notes.tags() == ()
     is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
@@ -252,7 +252,7 @@ def test_an_entry_that_becomes_ready_during_a_cleaning_is_not_marked_as_cleaned(
 def test_the_note_about_a_missing_directory_is_removed_by_the_next_run(
     client: Watched, table: TableInfo
 ) -> None:
-    """The name of its directory may come back, and would be taken for seen long ago."""
+    """A new directory of the same name would otherwise count as seen long ago."""
     notes = TableNotes.of(table)
     seen = FirstSeen(high_watermark=client.valid_txns().high_watermark, at_s=1.0)
     notes.note_first_seen(day("1"), {"base_0000002": seen})

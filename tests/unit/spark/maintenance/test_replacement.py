@@ -1,4 +1,4 @@
-"""What a compaction removes before it publishes, and what it takes back when it has died."""
+"""What a compaction removes before it publishes, and what it removes after a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compaction counts as committed beside it, under the policy that lets it fail for that."""
+"""Which commits conflict with a compaction, under the policy that lets it fail for them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
     monkeypatch: pytest.MonkeyPatch,
     first: str,
 ) -> None:
-    """Whichever of its two looks is the first, and whatever comes between them."""
+    """Whichever of its two looks comes first, also for a write between them."""
     writing: list[TxnId] = []
 
     def publish() -> None:

@@ -141,7 +141,7 @@ def test_a_job_lists_the_hidden_directory_at_most_twice_for_any_number_of_partit
 def test_the_ledger_entry_of_a_writer_killed_after_the_listing_is_confirmed(
     server: FakeMetastore, parted: TableInfo, listings: list[str]
 ) -> None:
-    """Its write is in the snapshot of a later partition, and was not in the listing's."""
+    """The snapshot of a later partition contains its write; the snapshot at the listing did not."""
     client, entries = FakeClient(server), []
 
     def killed(step: str) -> None:
@@ -188,7 +188,7 @@ def test_a_ledger_entry_of_many_partitions_is_confirmed_only_once(
 def test_a_kept_table_stays_kept_during_many_simultaneous_compactions_of_ours(
     server: FakeMetastore, parted: TableInfo
 ) -> None:
-    """Each of them finds the entries of the others in the queue."""
+    """Each compaction finds the queue entries of the others."""
     client = FakeClient(server)
     keep(client, parted)
     for number in range(2):

@@ -1,4 +1,4 @@
-"""Which identities delete events can be of: a row outside is not looked up among them."""
+"""The ranges of row IDs that delete events can have; a row outside them needs no lookup."""
 
 from __future__ import annotations
 

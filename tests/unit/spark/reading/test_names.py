@@ -1,4 +1,4 @@
-"""Helper columns are called what nobody else is."""
+"""Helper columns get names that no other column has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How a snapshot is held, and what a program's own session is given before a table is looked at.
+"""How a snapshot is held, and what a session gets before the files of a table are listed.
 
-Nobody reads one here.
+These tests read no table.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def partitioned(client: FakeClient, clock: ManualClock, monkeypatch: pytest.Monk
 def test_a_reader_that_is_killed_during_its_restart_stays_aborted(
     server: FakeMetastore, client: FakeClient, partitioned: str, step: str
 ) -> None:
-    """What it goes on to write, as a feed does, has no transaction that would hide it."""
+    """No transaction hides what the reader writes afterwards, for example a change feed."""
     other, ref, seen = FakeClient(server), TableRef.parse(partitioned), list[str]()
 
     def on_step(name: str) -> None:
@@ -85,7 +85,7 @@ def test_a_reader_that_is_killed_during_its_restart_stays_aborted(
 def test_a_late_reader_of_an_earlier_try_is_fenced_and_does_not_abort_the_later_try(
     server: FakeMetastore, client: FakeClient, partitioned: str
 ) -> None:
-    """Its driver has waited in a cluster's queue."""
+    """The driver of the earlier try waited in the queue of a cluster."""
     ref = TableRef.parse(partitioned)
     with held_snapshot(client, [partitioned], job_key=KEY, attempt=TRY_2) as snapshot:
         with (

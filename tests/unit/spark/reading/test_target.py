@@ -1,4 +1,4 @@
-"""What a target says of its partitions; nobody reads one here."""
+"""What a target knows about its partitions; these tests read no partition."""
 
 from __future__ import annotations
 

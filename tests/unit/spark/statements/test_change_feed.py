@@ -1,4 +1,4 @@
-"""What a try finds a feed and its table to be; feeds are tried whole in tests/spark."""
+"""How a try checks a change feed and its table; tests/spark runs complete change feeds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def job(job_key: str, try_number: int = 1, generation: int = 0, **asked: Any) ->
 def test_the_snapshot_of_a_change_feed_carries_its_job_key_and_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By which who reads for another try of it, or kills one, tells them apart."""
+    """Other tries and kills recognize the transactions of each try by them."""
     given: dict[str, Any] = {}
 
     def held(*_: object, **terms: object) -> None:
@@ -177,7 +177,7 @@ def test_a_change_feed_continues_only_with_the_same_filter(tmp_path: Path) -> No
 
 
 def test_a_change_feed_with_a_changed_primary_key_is_refused(tmp_path: Path) -> None:
-    """Behind one that was dropped, rows that go without old values would have no key at all."""
+    """After the key was dropped, deleted rows without old values would have no key at all."""
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     feed.publish(feed.new_directory(0, "a"), replace(note(0, "one"), keys=("id", "day")), {})
     last = feed.last()
@@ -193,7 +193,7 @@ def test_a_change_feed_with_a_changed_primary_key_is_refused(tmp_path: Path) -> 
 def test_a_range_that_an_earlier_release_wrote_belongs_to_the_same_run(
     tmp_path: Path, contract: int | None, *, is_own: bool
 ) -> None:
-    """Its keys named no installation; one without a name has the same key now, and is another."""
+    """Earlier keys named no installation; an unnamed installation has such keys today, too."""
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     written = replace(note(0, "k"), contract=contract)
     feed.publish(feed.new_directory(0, "a"), written, {})

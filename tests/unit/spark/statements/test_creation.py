@@ -1,4 +1,4 @@
-"""Whose a table is that is there already, and which unfinished ones a job may remove."""
+"""Which job created an existing table, and which unfinished tables a job may remove."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_table_that_this_job_created_with_any_release_is_not_created_again(
 def test_a_table_that_a_different_job_created_is_refused(
     client: FakeClient, tmp_path: Path, key: str, version: int | None
 ) -> None:
-    """An installation without a name has the same key, and is another."""
+    """An installation without a name has the same key, but is a different one."""
     make(client, tmp_path, "default.t", maker(key, version))
     with pytest.raises(DefinitionError, match="already exists"):
         create_and_fill(job(client))

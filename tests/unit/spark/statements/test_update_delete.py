@@ -1,4 +1,4 @@
-"""What a statement lets the writers fetch of old rows; nobody looks at its frame here."""
+"""Which columns of old rows the writers fetch for a statement; the frame is a stand-in."""
 
 from __future__ import annotations
 

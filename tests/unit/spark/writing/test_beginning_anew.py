@@ -1,7 +1,7 @@
-"""A whole statement that another job overtakes; only its rows are not made by Spark.
+"""A complete statement that a different job overtakes; a stand-in makes its rows.
 
-A write that begins anew is a write: it ends its transaction, keeps its rank, and gives way to a
-newer copy of the job wherever that one turns up.
+A restarted write aborts its first transaction, keeps its rank, and gives way to a newer copy of the
+job at every step.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def test_a_write_that_is_overtaken_every_time_raises_an_error_and_leaves_no_file
 def test_a_row_is_never_changed_with_a_lower_write_id_than_its_own(
     table: TableInfo, server: FakeMetastore, operation: DataOperation
 ) -> None:
-    """Hive 4 passes over a delete event that is older than its row."""
+    """Hive 4 ignores a delete event that is older than its row."""
 
     def append(n: int) -> Callable[[], object]:
         return Statement(server=server, table=table, key=f"other {n}").run

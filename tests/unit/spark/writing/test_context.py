@@ -1,4 +1,4 @@
-"""What a job refuses before it begins a transaction, and how often it looks where it reaches."""
+"""What a job refuses before it opens a transaction, and how often it looks up partitions."""
 
 from __future__ import annotations
 

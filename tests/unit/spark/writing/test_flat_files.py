@@ -1,4 +1,4 @@
-"""How the files that Spark wrote are put together: by bytes, partition by partition."""
+"""How the files that Spark wrote are joined: by size, partition by partition."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_single_statement_locks_the_partitions_that_it_selects(table: TableInf
 def test_several_statements_lock_partitions_only_if_every_statement_names_them(
     table: TableInfo,
 ) -> None:
-    """What is found among those that there are leaves out what an earlier statement adds."""
+    """A search among existing partitions misses partitions that an earlier statement adds."""
     named = change(table, ONE, is_fixed=True)
     assert locked(named, change(table, TWO, is_fixed=True), named) == (ONE, TWO)
     assert locked(named, change(table, ONE, is_fixed=False)) is None
@@ -52,7 +52,7 @@ def test_several_statements_lock_partitions_only_if_every_statement_names_them(
 def test_a_named_partition_that_was_seen_is_searched_for_among_all_partitions(
     table: TableInfo,
 ) -> None:
-    """The metastore may have it under a name that is escaped otherwise."""
+    """The metastore may store its name with a different escaping."""
     truncation = dataclasses.replace(
         change(table, ONE, is_fixed=True), partitions=lambda: Touched(names=(ONE,), seen=(ONE, TWO))
     )

@@ -1,9 +1,9 @@
-"""A write that is overtaken after its work: what is done again, and what is not.
+"""A write that is overtaken after its work: what is repeated, and what is not.
 
-Whose transaction was ended by others ends, too, whoever it was and however long nothing was heard.
+A write stops if its transaction was aborted from outside, even after a long loss of connection.
 
-Rows are made by a stand-in that counts how often; how a file gets another write ID is the affair of
-`storage.acid.write.reissue`, for which a stand-in writes down who asked.
+A stand-in makes the rows and counts its calls. A second stand-in, for `storage.acid.write.reissue`,
+records which files were to get a new write ID.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
     *,
     is_killed: bool,
 ) -> None:
-    """It may have been killed meanwhile, or an administrator has ended it: nobody can tell."""
+    """It may have been killed meanwhile, or an administrator may have aborted it."""
 
     def cut_off() -> None:
         if is_killed:
@@ -261,7 +261,7 @@ def test_a_write_that_is_killed_during_its_restart_stays_aborted(
     step: str,
     operation: DataOperation,
 ) -> None:
-    """Whoever kills it finds a lock of it at any moment."""
+    """A kill finds a lock of the job at any moment."""
     write, take_back = foreign(server, table, "base_{}"), TableWrite.take_back
     statement.operation = operation
 
@@ -319,7 +319,7 @@ def test_a_restart_does_not_wait_for_the_locks_of_its_previous_transaction(
 def test_a_write_that_is_killed_and_then_overtaken_stays_aborted(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
-    """No heartbeat has heard it yet; its locks are gone, and somebody has overwritten."""
+    """No heartbeat has failed yet; its locks are gone, and a foreign write has overwritten."""
     write = foreign(server, table, "base_{}")
 
     def meanwhile() -> None:
@@ -377,7 +377,7 @@ def test_an_overtaken_insert_that_reads_a_table_is_computed_again(
 def test_an_update_that_is_not_overtaken_makes_no_listings_for_a_restart(
     statement: Statement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of few rows costs as little as before a second try was thought of."""
+    """An update that is not overtaken costs as little as without restarts."""
     asked: list[str] = []
     for module, name in (
         (target, "list_table"),
@@ -446,7 +446,7 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
     table: TableInfo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Out of a worker a typed error comes as text in one of Spark's."""
+    """A typed error of a Python worker arrives as text in an error of Spark."""
 
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError(carried(UnsupportedFileError(path="f", reason="it is not ours")))
@@ -518,7 +518,7 @@ def test_a_killed_restart_leaves_no_files_in_a_partition_with_its_own_location(
 def test_an_insert_whose_partition_was_moved_is_computed_again(
     statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path, step: str
 ) -> None:
-    """Its files are staged for the place where that was."""
+    """Its files are staged for the old location of the partition."""
     statement.table, statement.partition = partitioned, '["1"]'
     (tmp_path / "again").mkdir()
 
@@ -577,7 +577,7 @@ def test_rows_are_computed_again_if_published_files_cannot_return_to_staging(
 def test_a_write_that_lost_a_conflict_under_the_strict_policy_does_not_restart(
     statement: Statement, server: FakeMetastore, table: TableInfo, name: str
 ) -> None:
-    """Also where the rival has nothing recorded, as an insert of Hive's."""
+    """Also if nothing is recorded about the winner, for example about an insert by Hive."""
     statement.policy = ConflictPolicy.STRICT
     statement.at["registered"] = foreign(server, table, name)
     with pytest.raises(WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
@@ -591,7 +591,7 @@ def test_a_write_that_lost_a_conflict_under_the_strict_policy_does_not_restart(
 def test_a_write_id_list_that_ends_early_does_not_turn_an_old_write_into_a_conflict(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
-    """What the server remembers is an aborted write ID alone, and its list ends there."""
+    """The metastore remembers only an aborted write ID, and its list ends there."""
     client = FakeClient(server)
     early, late = client.open_txn(), client.open_txn()
     client.allocate_write_id(late, table.ref)
@@ -610,7 +610,7 @@ def test_a_write_id_list_that_ends_early_does_not_turn_an_old_write_into_a_confl
 def test_a_restarted_write_conflicts_with_commits_since_its_first_beginning(
     statement: Statement, server: FakeMetastore, table: TableInfo, name: str
 ) -> None:
-    """What a rival has committed before may be compacted by the second beginning."""
+    """A compaction may have replaced the files of such a commit before the restart."""
     statement.policy = ConflictPolicy.STRICT
     access = TableAccess(table=table, operations=frozenset({UPDATE}))
     restart_state, job = RestartState(), statement.job

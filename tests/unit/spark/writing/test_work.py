@@ -1,4 +1,4 @@
-"""Several statements on one table; their rows alone are not made by Spark."""
+"""Several statements on one table; a stand-in makes their rows."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_truncation_empties_only_the_partitions_that_it_selects(
 def test_a_statement_restarts_if_it_selects_different_partitions_after_its_locks(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """It would see one half of what a commit did to several."""
+    """Otherwise it could see half of a commit to several partitions."""
     one, two = (PartitionName.parse(f"p={n}") for n in (1, 2))
     found = iter([(one,), (one, two), (one, two), (one, two)])
     seen: list[list[str]] = []

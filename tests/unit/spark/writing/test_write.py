@@ -186,7 +186,7 @@ def test_a_write_leaves_its_delta_and_two_ledger_entries(job: Job, table: TableI
 def test_a_commit_removes_ledger_entries_after_their_retention_time(
     job: Job, table: TableInfo
 ) -> None:
-    """Else a table that nobody cleans would keep two files for each change, for ever."""
+    """Otherwise a table that is never cleaned would keep two files for each change."""
     long_ago = 100.0
     with writing(job.client, replace(job.order(), now_s=lambda: long_ago)) as write:
         job.publish(write)
@@ -214,7 +214,7 @@ def test_a_write_that_an_overwrite_overtakes_leaves_nothing_and_gets_a_higher_wr
 def test_an_insert_is_overtaken_by_a_base_that_the_metastore_no_longer_lists(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
-    """Somebody opened before it, got a higher write ID, and is forgotten: 4.0.1's list is short."""
+    """An earlier transaction with a higher write ID is forgotten, so the list of 4.0.1 is short."""
     early = job.client.open_txn()
 
     def overwrite() -> None:
@@ -241,7 +241,7 @@ def test_an_insert_that_a_later_insert_overtakes_keeps_its_write_id(
 def test_an_overwrite_is_overtaken_by_an_insert_without_locks_at_the_last_moment(
     job: Job, table: TableInfo
 ) -> None:
-    """Its locks forbid that; write IDs of an engine that takes none do not."""
+    """Its locks prevent this, but an engine that takes no locks can still insert."""
 
     def stranger() -> None:
         (place(table) / "delta_0000002_0000002_0000").mkdir()
@@ -388,7 +388,7 @@ def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
 def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
     job: Job, table: TableInfo
 ) -> None:
-    """Whoever may write into the table's directory can name IDs that were never given out."""
+    """A user who may write to the table's directory can use IDs that were never allocated."""
     replace(job, key="another").run()
     before = directories(table)
     forged = LedgerEntry(
@@ -447,7 +447,7 @@ def test_a_confirmed_write_counts_as_done_after_its_delta_is_compacted_or_trunca
 def test_a_retry_finds_its_commit_even_if_a_lower_write_id_is_still_open(
     job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """4.0.1 then ends its list at the slow one, as if nothing above had been committed."""
+    """4.0.1 then ends its list at the open write ID, as if no higher one were committed."""
 
     def slow() -> None:
         job.client.allocate_write_id(job.client.open_txn(), table.ref)
@@ -481,7 +481,7 @@ def test_a_retry_removes_the_base_that_a_killed_overwrite_had_published(
 def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
 ) -> None:
-    """A restored metastore gives write IDs out again; the retry must not bury another's rows."""
+    """A restored metastore allocates write IDs again; the retry must not remove foreign rows."""
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
@@ -504,7 +504,7 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
 def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
     job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
 ) -> None:
-    """Its ledger came along; what is in the old place may be another table's by now."""
+    """Its ledger moved too; the old location may now belong to a different table."""
     dead = writing(job.client, job.order())
     with ExitStack() as never_left:
         job.publish(never_left.enter_context(dead))
@@ -572,7 +572,7 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
     *,
     is_moved: bool,
 ) -> None:
-    """Somebody added it with a location of its own after we had looked for it."""
+    """A different client added it with its own location after our lookup."""
     (tmp_path / "p").mkdir()
     table = client.create_table(
         NewTable(
@@ -663,7 +663,7 @@ def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
 def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeated(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
-    """It may be compacted after its commit, or cleaned after its abort: a person has to look."""
+    """It may be compacted after its commit, or cleaned after its abort: a person must check."""
 
     with pytest.raises(CommitStateUnknownError):
         replace(job, at={"body_done": lambda: cut_off(server)}).run()
@@ -822,14 +822,14 @@ def test_a_change_that_an_earlier_release_committed_is_not_repeated(job: Job) ->
 def test_a_change_committed_under_the_job_key_of_an_earlier_release_is_not_repeated(
     job: Job,
 ) -> None:
-    """Its keys named no installation; a run that is deleted and made again finds the entry."""
+    """Earlier keys named no installation; a run that is deleted and recreated finds the entry."""
     replace(job, result='{"version": 9, "kind": "delete"}').run()
     named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
     assert named.run().state is WriteState.ABORTED  # already done
 
 
 def test_a_damaged_ledger_entry_under_the_key_of_an_earlier_release_stops_the_job(job: Job) -> None:
-    """Of which release it is stands in its text; so it is not left out, and nothing is done."""
+    """Only its text names its release, so the job does not ignore it, and changes nothing."""
     replace(job, result='{"version": 9, "kind": "delete"}').run()
     hidden = Path(job.table.location.removeprefix("file:")) / HIDDEN_DIRECTORY
     (done,), (prepared,) = hidden.glob("*.done.json"), hidden.glob("*.prepared.json")

@@ -213,7 +213,7 @@ def test_a_retry_removes_what_a_killed_try_published_from_both_tables(
 def test_the_ledger_of_one_table_is_enough_to_prove_that_the_job_is_done(
     both: Both, lost: int
 ) -> None:
-    """Such as when the other table was dropped and made again."""
+    """For example if the other table was dropped and recreated."""
     both.run()
     hidden = Path(both.tables[lost].location.removeprefix("file:")) / HIDDEN_DIRECTORY
     for entry in hidden.iterdir():
@@ -358,7 +358,7 @@ def test_a_table_that_no_statement_changes_causes_no_conflict(both: Both) -> Non
 def test_all_operations_of_a_transaction_on_a_partition_are_registered(
     client: FakeClient, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By that the metastore finds the conflicts of an update, whatever follows it."""
+    """The metastore needs the update to find its conflicts, whatever statement follows it."""
     (tmp_path / "parts").mkdir()
     parts = client.create_table(
         NewTable(

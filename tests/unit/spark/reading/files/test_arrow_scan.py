@@ -1,4 +1,4 @@
-"""How our own reader goes through a bucket of many files; runs what a Spark task runs."""
+"""How our reader scans a bucket of many files; runs the code of a Spark task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file is passed over only where its footer proves that no value of it is wanted."""
+"""A file is skipped only if its footer proves that no value matches."""
 
 from __future__ import annotations
 

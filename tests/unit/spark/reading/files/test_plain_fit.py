@@ -1,4 +1,4 @@
-"""Spark reads a file of an insert-only table only where it would show what Hive shows."""
+"""Spark reads a file of an insert-only table only if it returns the same values as Hive."""
 
 from __future__ import annotations
 
