@@ -1,4 +1,4 @@
-"""A user's program and its one transaction, as far as no Spark is needed."""
+"""A user's program and its one transaction, without Spark."""
 
 from __future__ import annotations
 
@@ -135,10 +135,10 @@ def insert(txn: acid.Transaction, rows: Any = None, **arguments: Any) -> object:
     return txn.insert("default.parts", rows, **arguments)
 
 
-def test_nothing_is_done_through_a_transaction_whose_block_has_ended(
+def test_statements_and_reads_are_refused_after_the_block_of_the_transaction_has_ended(
     txn: acid.Transaction, work: Work
 ) -> None:
-    """Its files would be staged, counted, and never be seen."""
+    """Its files would be staged and counted, but never be committed."""
     insert(txn)
     txn._close()
     for late in (lambda: insert(txn), lambda: txn.read("default.parts")):
@@ -147,7 +147,7 @@ def test_nothing_is_done_through_a_transaction_whose_block_has_ended(
     assert work.done == 1
 
 
-def test_what_is_no_statement_at_all_cannot_be_passed_over_either(
+def test_a_program_that_catches_the_error_of_an_invalid_statement_cannot_go_on(
     txn: acid.Transaction, work: Work
 ) -> None:
     with pytest.raises(ConfigurationError, match="match"):
@@ -181,7 +181,7 @@ def test_threads_that_share_a_transaction_wait_for_each_other(
     assert work.done == done >= 1  # and the end waits for what is under way
 
 
-def test_a_block_that_ends_by_an_error_ends_its_transaction(
+def test_an_error_that_leaves_the_block_aborts_the_transaction(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
     kept: list[acid.Transaction] = []
@@ -198,7 +198,9 @@ def test_a_block_that_ends_by_an_error_ends_its_transaction(
     assert FakeClient(server).show_locks(parts.ref) == ()
 
 
-def test_a_session_that_a_program_has_changed_is_refused(txn: acid.Transaction, work: Work) -> None:
+def test_a_statement_is_refused_if_the_program_changed_its_session_settings(
+    txn: acid.Transaction, work: Work
+) -> None:
     check_session(Session(**{"session.timeZone": "Europe/Berlin", "ansi.enabled": "True"}))  # type: ignore[arg-type]
     other = Session(**{"ansi.enabled": "false"})
     with pytest.raises(ConfigurationError, match=r"changed spark.sql.ansi.enabled=false"):
@@ -224,16 +226,16 @@ def test_a_session_that_a_program_has_changed_is_refused(txn: acid.Transaction, 
         ("ansi.doubleQuotedIdentifiers", "true"),
     ],
 )
-def test_a_setting_that_means_something_else_is_refused(setting: str, value: str) -> None:
+def test_a_setting_that_changes_the_meaning_of_sql_is_refused(setting: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=f"changed spark.sql.{setting}={value},"):
         check_session(Session(**{setting: value}))  # type: ignore[arg-type]
     check_session(Session(**{"shuffle.partitions": "7"}))  # type: ignore[arg-type]
 
 
-def test_who_adds_partitions_to_a_table_lets_no_program_begin_anew(
+def test_a_partition_added_meanwhile_does_not_restart_a_program_that_locks_the_table(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
-    """Its lock is on the whole table, for its reads, too."""
+    """The program locks the whole table, also for its reads."""
     calls: list[str] = []
     FakeClient(server).add_partitions(parts, [PartitionName.parse("p=-1")])
 
@@ -251,7 +253,7 @@ def test_who_adds_partitions_to_a_table_lets_no_program_begin_anew(
     assert calls == ["called", "entered"]
 
 
-def test_a_program_may_end_its_process_as_programs_do(
+def test_a_program_may_exit_with_code_0_after_the_block_of_its_transaction(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
     def ends(code: int | None, *, inside: bool = False) -> acid.ProgramFunction:
@@ -282,7 +284,7 @@ def enters(calls: list[str]) -> acid.ProgramFunction:
     return program
 
 
-def test_who_reads_other_partitions_than_it_has_locked_begins_anew(
+def test_a_program_restarts_if_it_would_read_partitions_that_it_has_not_locked(
     server: FakeMetastore, parts: TableInfo, table: TableInfo
 ) -> None:
     calls: list[str] = []
@@ -298,7 +300,7 @@ def test_who_reads_other_partitions_than_it_has_locked_begins_anew(
     assert calls == ["called", "called", "entered"]
 
 
-def test_who_changes_rows_below_what_it_sees_begins_anew(
+def test_a_program_that_changes_rows_restarts_after_a_commit_with_a_higher_write_id(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     calls: list[str] = []
@@ -315,10 +317,10 @@ def test_who_changes_rows_below_what_it_sees_begins_anew(
 
 
 @pytest.mark.parametrize("operation", ["overwrites", "changes"])
-def test_a_program_that_is_run_again_may_read_what_it_has_locked(
+def test_a_restarted_program_may_read_the_table_that_it_has_locked(
     server: FakeMetastore, table: TableInfo, operation: str
 ) -> None:
-    """Else it would wait for itself."""
+    """Otherwise it would wait for its own lock."""
     seen: list[list[int]] = []
 
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
@@ -339,7 +341,7 @@ def test_a_program_that_is_run_again_may_read_what_it_has_locked(
 
 
 @pytest.mark.promise("T11")
-def test_a_program_that_is_killed_before_its_second_transaction_stays_ended(
+def test_a_program_that_is_killed_before_its_second_transaction_stays_aborted(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     calls: list[str] = []
@@ -360,7 +362,7 @@ def test_a_program_that_is_killed_before_its_second_transaction_stays_ended(
     assert server.locks == {}
 
 
-def test_a_program_whose_place_cannot_be_kept_otherwise_keeps_its_locks(
+def test_a_restart_succeeds_if_the_lock_request_of_the_handover_fails(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     calls: list[str] = []
@@ -379,7 +381,9 @@ def test_a_program_whose_place_cannot_be_kept_otherwise_keeps_its_locks(
     assert server.locks == {}
 
 
-def test_a_block_is_not_entered_again_by_a_retry(server: FakeMetastore, parts: TableInfo) -> None:
+def test_a_retry_does_not_enter_a_committed_block_again(
+    server: FakeMetastore, parts: TableInfo
+) -> None:
     del parts
     calls: list[str] = []
     assert run_program(server, enters(calls)).status is JobStatus.COMMITTED
@@ -387,7 +391,7 @@ def test_a_block_is_not_entered_again_by_a_retry(server: FakeMetastore, parts: T
     assert calls == ["called", "entered", "called"]
 
 
-def test_a_failed_statement_is_not_passed_over_by_the_end_of_its_block(
+def test_a_block_cannot_end_normally_if_the_program_suppressed_a_failed_statement(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
@@ -399,7 +403,7 @@ def test_a_failed_statement_is_not_passed_over_by_the_end_of_its_block(
     assert FakeClient(server).show_locks(parts.ref) == ()
 
 
-def test_a_program_has_one_transaction(server: FakeMetastore, parts: TableInfo) -> None:
+def test_a_program_may_open_only_one_transaction(server: FakeMetastore, parts: TableInfo) -> None:
     del parts
     calls: list[str] = []
 
@@ -423,7 +427,7 @@ def test_a_program_has_one_transaction(server: FakeMetastore, parts: TableInfo) 
         (DataOperation.SELECT, DataOperation.INSERT, False),
     ],
 )
-def test_no_more_is_done_to_a_table_than_its_locks_are_for(
+def test_a_statement_is_refused_unless_the_program_declares_its_operation(
     txn: acid.Transaction,
     work: Work,
     parts: TableInfo,
@@ -444,7 +448,7 @@ def test_no_more_is_done_to_a_table_than_its_locks_are_for(
     assert work.done == is_allowed
 
 
-def test_what_comes_behind_an_overwrite_is_refused(
+def test_an_insert_after_an_overwrite_of_the_same_table_is_refused(
     txn: acid.Transaction, work: Work, parts: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     txn._tables = {parts.ref: acid._Declared(table=parts, operation=DataOperation.OVERWRITE)}
@@ -463,7 +467,7 @@ def test_what_comes_behind_an_overwrite_is_refused(
     assert work.done == 2
 
 
-def test_of_a_table_that_is_named_twice_the_most_counts(
+def test_a_table_that_is_declared_more_than_once_gets_the_strongest_lock(
     server: FakeMetastore, parts: TableInfo
 ) -> None:
     name = str(parts.ref)
@@ -479,7 +483,7 @@ def test_of_a_table_that_is_named_twice_the_most_counts(
     assert locks == [{"SHARED_WRITE"}]
 
 
-def test_a_program_started_by_hand_says_who_starts_it(
+def test_a_program_started_by_hand_exits_and_names_the_operator_that_submits_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["merge_orders.py", "2026-01-01"])

@@ -1,4 +1,4 @@
-"""The cleaner over a fake metastore and real files: what it notes today decides what goes later."""
+"""Cleaning with a fake metastore and real files: the notes decide what is removed later."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
 
 
 @pytest.mark.promise("K5")
-def test_what_was_replaced_goes_when_its_retention_time_has_passed(place: Place) -> None:
+def test_replaced_directories_are_removed_after_the_retention_time(place: Place) -> None:
     assert place.clean(at_s=1000.0, retention_s=60.0) == [BASE, *OLD]
     # It counts from the first look, however often one looks.
     assert place.clean(at_s=1059.0, retention_s=60.0) == [BASE, *OLD]
@@ -102,7 +102,7 @@ def test_what_was_replaced_goes_when_its_retention_time_has_passed(place: Place)
 
 
 @pytest.mark.promise("K1")
-def test_the_newest_transaction_of_the_first_look_keeps_the_old_and_a_younger_does_not(
+def test_only_transactions_opened_before_the_first_look_delay_the_removal(
     place: Place,
 ) -> None:
     newest = place.client.open_txn()
@@ -115,7 +115,7 @@ def test_the_newest_transaction_of_the_first_look_keeps_the_old_and_a_younger_do
     assert place.clean(at_s=3000.0) == [BASE]
 
 
-def test_without_its_notes_a_cleaner_waits_anew_and_loses_nothing(place: Place) -> None:
+def test_a_cleaner_that_lost_its_notes_starts_the_retention_time_again(place: Place) -> None:
     assert place.clean(at_s=1000.0, retention_s=60.0) == [BASE, *OLD]
     for note in place.root.rglob("_seen_*.json"):
         note.unlink()
@@ -124,7 +124,7 @@ def test_without_its_notes_a_cleaner_waits_anew_and_loses_nothing(place: Place) 
 
 
 @pytest.mark.promise("K1")
-def test_a_reader_that_begins_right_before_the_cleaner_lists_loses_nothing(
+def test_a_reader_that_begins_right_before_the_listing_of_the_cleaner_loses_no_files(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readers = []
@@ -144,7 +144,7 @@ class StopHereError(Exception):
     """A cleaner is killed at a border between two steps."""
 
 
-def test_nothing_is_removed_before_it_is_noted_when_its_replacement_was_seen(place: Place) -> None:
+def test_nothing_is_removed_before_the_note_about_its_replacement_is_written(place: Place) -> None:
     def stop(step: str) -> None:
         assert step == "noted"
         raise StopHereError
@@ -155,10 +155,10 @@ def test_nothing_is_removed_before_it_is_noted_when_its_replacement_was_seen(pla
     assert set(TableNotes.of(place.table).first_seen(PartitionName())) == {BASE}
 
 
-def test_an_entry_that_the_server_cannot_mark_is_one_line_and_stays(
+def test_an_entry_that_the_metastore_cannot_mark_is_logged_in_one_line_and_kept(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """4.0.1 on PostgreSQL cannot mark an unpartitioned table, and tells a page of Java."""
+    """4.0.1 on PostgreSQL cannot mark an unpartitioned table, and returns a page of Java."""
     client = place.client
     client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
     claim = client.find_next_compaction("worker", worker_version="1")
@@ -179,7 +179,7 @@ def test_an_entry_that_the_server_cannot_mark_is_one_line_and_stays(
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_an_entry_is_left_alone_until_its_compactions_transaction_ends(
+def test_an_entry_is_not_marked_until_the_transaction_of_its_compaction_ends(
     place: Place, *, is_committed: bool
 ) -> None:
     client, notes = place.client, TableNotes.of(place.table)
@@ -228,12 +228,12 @@ def ask_for_lock(client: FakeClient, txn_id: TxnId, name: str) -> None:
     )
 
 
-def test_a_read_of_another_table_holds_nothing_up(place: Place) -> None:
+def test_a_reader_of_a_different_table_does_not_delay_cleaning(place: Place) -> None:
     ask_for_lock(place.client, place.client.open_txn(), "other")
     assert place.clean(at_s=1000.0) == [BASE]
 
 
-def test_who_asks_for_a_lock_on_the_table_behind_the_note_is_waited_for(place: Place) -> None:
+def test_a_lock_requested_after_the_note_is_written_delays_the_removal(place: Place) -> None:
     late = place.client.open_txn()
     ask_for_lock(place.client, late, "other")
 
@@ -246,10 +246,10 @@ def test_who_asks_for_a_lock_on_the_table_behind_the_note_is_waited_for(place: P
     assert place.clean(at_s=2000.0) == [BASE]
 
 
-def test_an_entry_is_marked_as_cleaned_once_nothing_is_left_of_what_it_replaced(
+def test_an_entry_is_marked_as_cleaned_only_after_its_replaced_directories_are_removed(
     place: Place,
 ) -> None:
-    """The server then forgets what was aborted below it, and old versions still read that."""
+    """The metastore then forgets aborted writes below it, which old versions still need."""
     client = place.client
     client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
     claim = client.find_next_compaction("worker", worker_version="1")

@@ -1,4 +1,4 @@
-"""What every application logs before its own work; starts no Spark."""
+"""What every application does before and after its job; starts no Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def a_session() -> Any:  # noqa: ANN401 -- no session at all
     return SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app", getConf=lambda: conf))
 
 
-def test_a_loser_says_in_its_result_who_was_first(
+def test_the_result_of_a_lost_conflict_names_the_winning_transaction_and_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose(job: JobContext) -> JobResult:
@@ -75,7 +75,7 @@ def test_a_loser_says_in_its_result_who_was_first(
 
 
 @pytest.mark.parametrize("is_reaping", [False, True])
-def test_a_driver_warns_of_a_metastore_that_forgets_nobody(
+def test_a_driver_warns_of_a_metastore_without_housekeeping_threads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -93,7 +93,7 @@ def test_a_driver_warns_of_a_metastore_that_forgets_nobody(
     assert any("clients that died" in text for text in warned) is not is_reaping
 
 
-def test_a_program_may_stop_the_session_when_it_is_done(
+def test_a_program_may_stop_its_spark_session_when_it_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
@@ -111,7 +111,7 @@ def test_a_program_may_stop_the_session_when_it_is_done(
     assert JobResult.parse((tmp_path / "result.json").read_text()).spark_app_id == "app"
 
 
-def test_a_result_says_how_long_each_phase_took(
+def test_a_result_reports_how_long_each_phase_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
@@ -145,7 +145,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCo
     return run
 
 
-def test_an_error_of_spark_is_one_paragraph_without_its_stack_and_plan(
+def test_a_result_reports_an_error_of_spark_without_its_stack_trace(
     tmp_path: Path, run: Callable[..., ExitCode]
 ) -> None:
     def fail(_: JobContext) -> JobResult:
@@ -161,7 +161,7 @@ def begins_nothing(_: JobContext) -> JobResult:
     raise AssertionError("it was begun")
 
 
-def test_a_driver_that_cannot_leave_its_result_begins_nothing(
+def test_a_driver_that_cannot_write_its_result_does_not_start_the_job(
     tmp_path: Path,
     run: Callable[..., ExitCode],
     monkeypatch: pytest.MonkeyPatch,
@@ -186,7 +186,7 @@ def test_a_driver_that_cannot_leave_its_result_begins_nothing(
         (StoreUnavailableError, ExitCode.RETRYABLE),
     ],
 )
-def test_who_may_come_again_is_told_from_who_may_not(
+def test_an_unavailable_result_store_is_retryable_and_a_missing_permission_is_not(
     tmp_path: Path,
     run: Callable[..., ExitCode],
     monkeypatch: pytest.MonkeyPatch,
@@ -205,7 +205,7 @@ def test_who_may_come_again_is_told_from_who_may_not(
         assert words in said
 
 
-def test_of_the_attempt_to_write_nothing_stays(
+def test_the_write_probe_of_the_result_is_removed_before_the_job_starts(
     tmp_path: Path, run: Callable[..., ExitCode]
 ) -> None:
     shared = tmp_path / "results"
@@ -220,13 +220,15 @@ def test_of_the_attempt_to_write_nothing_stays(
     assert [p.name for p in (shared / "1").iterdir()] == ["result.json"]
 
 
-def test_what_lies_beside_a_result_stays(tmp_path: Path, run: Callable[..., ExitCode]) -> None:
-    """As on a worker, where a job's description lies there."""
+def test_other_files_in_the_directory_of_the_result_are_kept(
+    tmp_path: Path, run: Callable[..., ExitCode]
+) -> None:
+    """For example on a worker, where the spec of the job is in that directory."""
     assert run(f"file:{tmp_path}/result.json") is ExitCode.OK
     assert sorted(p.name for p in tmp_path.iterdir()) == ["result.json", "spec.json"]
 
 
-def test_who_may_write_and_not_remove_leaves_a_result(
+def test_a_driver_that_may_write_but_not_delete_still_writes_its_result(
     tmp_path: Path, run: Callable[..., ExitCode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(_: object, path: str) -> None:

@@ -1,4 +1,4 @@
-"""What a task does with events, without Spark: the batches are made here."""
+"""What a task does with events; the tests make the batches, without Spark."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def batch_of(kind: int, *row_ids: int | None) -> pa.RecordBatch:
     [[(0, 1, 1, 2)], [(0, 1), (1, 2)]],
     ids=["in one batch", "in two"],
 )
-def test_two_events_of_one_old_row_are_refused(
+def test_two_events_for_one_target_row_are_refused(
     tmp_path: Path, kind: int, batches: list[tuple[int, ...]]
 ) -> None:
     events = (batch_of(kind, *rows) for rows in batches)
@@ -92,7 +92,7 @@ def test_two_events_of_one_old_row_are_refused(
         ("/" * 100, "302 bytes"),
     ],
 )
-def test_a_partition_value_that_nothing_can_hold_is_refused_before_a_file_is_made(
+def test_a_partition_value_that_is_too_long_or_invalid_is_refused_before_files_are_made(
     tmp_path: Path, value: str, why: str
 ) -> None:
     plan = plan_at(tmp_path)
@@ -138,7 +138,7 @@ def test_the_driver_writes_the_files_that_tasks_would_write(tmp_path: Path) -> N
     assert len(set(map(str, files.values()))) == 1
 
 
-def test_a_doubled_event_is_told_by_its_type_where_no_task_is_between(tmp_path: Path) -> None:
+def test_on_the_driver_two_events_for_one_target_row_raise_a_typed_error(tmp_path: Path) -> None:
     frame: Any = Frame(batch_of(DELETE, 1), batch_of(DELETE, 2, 1))
     with pytest.raises(MergeCardinalityError, match="1 target row"):
         write_here(plan_at(tmp_path), frame)
@@ -149,13 +149,13 @@ def test_a_doubled_event_is_told_by_its_type_where_no_task_is_between(tmp_path: 
     ("events", "size_bytes", "few"),
     [(0, 0, True), (50_000, 16 << 20, True), (50_001, 0, False), (1, (16 << 20) + 1, False)],
 )
-def test_what_comes_to_the_driver_is_bounded_in_rows_and_bytes(
+def test_the_driver_writes_events_itself_only_up_to_a_limit_of_rows_and_bytes(
     events: int, size_bytes: int, *, few: bool
 ) -> None:
     assert are_few(events, size_bytes) is few
 
 
-def test_new_rows_have_no_old_one_to_share(tmp_path: Path) -> None:
+def test_several_new_rows_are_no_duplicates_and_do_not_count_as_updated(tmp_path: Path) -> None:
     events = iter([batch_of(INSERT, None, None, 3, 4), batch_of(INSERT, 5, 6)])
     (written,) = list(write_events(events, plan=plan_at(tmp_path)))
     assert written.column("rows").to_pylist() == [6]

@@ -44,7 +44,7 @@ def here(
     return found.login
 
 
-def test_the_keytab_of_the_worker_is_replaced_by_the_one_that_spark_brings(
+def test_a_worker_keytab_path_is_replaced_by_the_keytab_that_spark_ships(
     spark: dict[str, str], keytab: Path
 ) -> None:
     old = {name.replace("kerberos", "yarn"): value for name, value in spark.items()}
@@ -57,7 +57,7 @@ def test_the_keytab_of_the_worker_is_replaced_by_the_one_that_spark_brings(
         )
 
 
-def test_a_driver_in_a_pod_is_in_a_container_and_one_whose_executors_are_is_not(
+def test_on_kubernetes_only_a_driver_in_a_pod_uses_the_shipped_keytab(
     spark: dict[str, str], keytab: Path
 ) -> None:
     given = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
@@ -69,14 +69,16 @@ def test_a_driver_in_a_pod_is_in_a_container_and_one_whose_executors_are_is_not(
 
 
 @pytest.mark.parametrize("cache", [None, "FILE:/nowhere/cache"])
-def test_so_are_tickets_that_are_not_there(
+def test_missing_tickets_are_replaced_by_the_keytab_that_spark_ships(
     spark: dict[str, str], keytab: Path, cache: str | None
 ) -> None:
     found = here(KerberosLogin(service=SERVICE, cache=cache), spark)
     assert found == KerberosLogin(service=SERVICE, client="etl@R", keytab=str(keytab))
 
 
-def test_what_is_there_is_used(spark: dict[str, str], tmp_path: Path) -> None:
+def test_an_existing_keytab_or_ticket_cache_is_used_unchanged(
+    spark: dict[str, str], tmp_path: Path
+) -> None:
     own = tmp_path / "own"
     own.touch()
     for login in (
@@ -92,7 +94,7 @@ def test_what_is_there_is_used(spark: dict[str, str], tmp_path: Path) -> None:
     assert here(tickets, spark, IN_CONTAINER | both) is tickets
 
 
-def test_a_keytab_that_a_variable_names_and_nobody_has_is_none(
+def test_a_missing_keytab_named_in_the_environment_is_replaced_by_the_shipped_one(
     spark: dict[str, str], keytab: Path
 ) -> None:
     login = KerberosLogin(service=SERVICE)
@@ -101,13 +103,15 @@ def test_a_keytab_that_a_variable_names_and_nobody_has_is_none(
     assert found == KerberosLogin(service=SERVICE, client="etl@R", keytab=str(keytab))
 
 
-def test_a_driver_on_the_worker_has_what_the_connection_says(spark: dict[str, str]) -> None:
-    """A keytab that is missing there is told, not gone round."""
+def test_a_driver_on_the_airflow_worker_uses_the_login_of_the_connection_unchanged(
+    spark: dict[str, str],
+) -> None:
+    """A keytab that is missing there is reported, not replaced."""
     login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
     assert here(login, spark, {}) is login
 
 
-def test_nobody_becomes_another_than_the_connection_names(
+def test_a_shipped_keytab_of_a_different_principal_is_logged_and_not_used(
     spark: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     login = KerberosLogin(service=SERVICE, client="bob@R", keytab="/nowhere/k")
@@ -117,7 +121,9 @@ def test_nobody_becomes_another_than_the_connection_names(
     assert "names bob@R" in caplog.text
 
 
-def test_a_keytab_that_spark_has_elsewhere_is_none(spark: dict[str, str], keytab: Path) -> None:
+def test_a_shipped_keytab_that_is_missing_in_the_container_is_not_used(
+    spark: dict[str, str], keytab: Path
+) -> None:
     keytab.unlink()
     login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
     assert here(login, spark) is login
@@ -137,7 +143,7 @@ def _credentials(*kinds: str, identifier: str = "an id") -> bytes:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_where_spark_has_tickets_alone_its_token_counts_if_it_brought_one(
+def test_without_a_shipped_keytab_a_hive_token_is_used_if_spark_shipped_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -170,7 +176,7 @@ def test_where_spark_has_tickets_alone_its_token_counts_if_it_brought_one(
         ("etl@R", "", False),
     ],
 )
-def test_a_token_of_another_than_the_connection_names_is_not_used(
+def test_a_token_is_used_only_if_its_owner_is_the_principal_of_the_connection(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -190,7 +196,7 @@ def test_a_token_of_another_than_the_connection_names_is_not_used(
     assert (f"names {client}" in caplog.text) != is_taken
 
 
-def test_a_token_whose_owner_nobody_can_read_is_of_nobody(
+def test_a_token_of_an_unknown_version_is_logged_and_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "container_tokens"
@@ -202,6 +208,6 @@ def test_a_token_whose_owner_nobody_can_read_is_of_nobody(
     assert "has an unknown version" in caplog.text
 
 
-def test_other_logins_are_left_alone(spark: dict[str, str]) -> None:
+def test_a_token_login_is_left_unchanged(spark: dict[str, str]) -> None:
     login = TokenLogin()
     assert here(login, spark) is login

@@ -1,4 +1,4 @@
-"""What Spark says of a file that it cannot read, in our words."""
+"""How Spark's errors about files and constants become typed errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_hiveacid.spark.engine.failures import typed_failures
         ("NO_HINT", CorruptFileError, r"/w/t/delta_1_1/bucket_00000 is damaged: .*Malformed"),
     ],
 )
-def test_a_file_that_vanished_is_told_from_one_that_is_damaged(
+def test_a_missing_file_and_a_damaged_file_raise_different_errors(
     why: str, kind: type[HiveAcidError], says: str
 ) -> None:
     text = (
@@ -47,7 +47,7 @@ class JavaError(Py4JJavaError):  # type: ignore[misc]
         return self.text
 
 
-def test_a_constant_that_the_driver_cannot_hold_is_named() -> None:
+def test_a_constant_too_large_for_the_driver_raises_an_error_that_names_driver_memory() -> None:
     text = (
         "An error occurred while calling o41.sql.\n"
         ": java.lang.OutOfMemoryError: Java heap space\n"

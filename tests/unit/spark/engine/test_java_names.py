@@ -33,7 +33,7 @@ def session(client: Client) -> SimpleNamespace:
     return SimpleNamespace(_jvm=View(client))
 
 
-def test_each_name_is_asked_for_once() -> None:
+def test_each_java_name_is_looked_up_in_the_jvm_only_once() -> None:
     client = Client()
     one = session(client)
     for _ in range(3):

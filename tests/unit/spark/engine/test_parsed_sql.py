@@ -1,4 +1,4 @@
-"""Which arguments may name files, from the nodes of Spark's tree alone; stand-ins are the nodes."""
+"""Which arguments may name files, judged by Spark's syntax tree; stand-ins replace its nodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ FILE = call("map", node("Literal", value="avroSchemaUrl"), node("Literal", value
         ("from_xml", node("Literal", value="a INT"), 1),
     ],
 )
-def test_data_and_values_name_no_files(name: str, argument: object, position: int) -> None:
+def test_data_and_plain_values_are_accepted_since_they_name_no_files(
+    name: str, argument: object, position: int
+) -> None:
     _check_options(name, argument, position)
 
 

@@ -1,4 +1,4 @@
-"""How pieces of work are put together into tasks, and what a task unpacks of all of them."""
+"""How pieces of work are grouped into tasks, and which of them a task unpickles."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def alone(count: int, common: str = "same") -> list[tuple[Piece]]:
     return [(piece,) for piece in pieces(count, common)]
 
 
-def test_every_piece_comes_back() -> None:
+def test_every_piece_survives_pickling() -> None:
     tasks = [tuple(pieces(50)[at : at + 3]) for at in range(0, 50, 3)]
     packed: Packed[Piece] = pickle.loads(pickle.dumps(Packed.of(tasks)))  # noqa: S301
     assert [packed[i] for i in range(len(packed))] == tasks
 
 
-def test_a_task_makes_only_its_own_piece_and_what_is_common_once() -> None:
+def test_a_task_unpickles_only_its_own_piece_and_the_shared_parts_once() -> None:
     content = pickle.dumps(Packed.of(alone(1000, "kept")))
     MADE.clear()
     for index in (7, 8):
@@ -65,7 +65,7 @@ def test_a_task_makes_only_its_own_piece_and_what_is_common_once() -> None:
     assert sorted(MADE) == ["kept", "own 7", "own 8"]
 
 
-def test_what_is_common_is_held_once() -> None:
+def test_parts_that_pieces_share_are_pickled_once() -> None:
     large = tuple(Part(f"part {i}") for i in range(1000))
     one = len(pickle.dumps(large))
     packed = Packed.of([(Piece(own=Part("own"), same=large, number=i),) for i in range(100)])
@@ -73,7 +73,7 @@ def test_what_is_common_is_held_once() -> None:
     assert packed[99][0].same == large
 
 
-def test_no_pieces_are_no_work() -> None:
+def test_no_pieces_make_no_tasks() -> None:
     assert len(Packed.of([])) == 0
     assert into_tasks([], 4) == []
 
@@ -98,7 +98,7 @@ class Reading:
     deletes: tuple[AcidFile, ...] = ()
 
 
-def test_files_travel_with_the_name_of_their_store_and_without_a_client(
+def test_files_are_pickled_with_the_name_of_their_store_but_without_its_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Client:
@@ -129,7 +129,7 @@ def test_small_files_share_a_task() -> None:
     assert max(map(len, tasks)) <= 64
 
 
-def test_there_is_a_task_for_every_core_that_is_worth_its_start() -> None:
+def test_pieces_are_spread_over_all_cores_unless_tasks_would_become_too_small() -> None:
     medium = [Reading(file) for file in files([10 << 20] * 310)]
     assert len(into_tasks(medium, cores=40)) >= 80
     assert len(into_tasks(medium, cores=1000)) == 310
@@ -148,11 +148,11 @@ def test_a_large_piece_has_a_task_to_itself() -> None:
     ]
 
 
-def test_delete_files_are_work_too() -> None:
+def test_delete_files_count_towards_the_size_of_a_task() -> None:
     deletes = tuple(files([1000] * 100))
     assert len(into_tasks([Reading(file, deletes) for file in files([1] * 9)], cores=1)) == 9
 
 
-def test_work_of_unknown_size_is_not_put_together() -> None:
+def test_pieces_of_unknown_size_do_not_share_a_task() -> None:
     assert into_tasks(pieces(20), cores=2) == alone(20)
     assert len(into_tasks(pieces(20), cores=1, work=lambda _: 4 << 20)) == 4

@@ -12,11 +12,11 @@ def _lines(*moments: tuple[float, list[StageState]]) -> list[str]:
     return [line for now, active in moments for line in reporter.lines(active, now)]
 
 
-def test_a_short_stage_has_no_line() -> None:
+def test_a_short_stage_is_not_logged() -> None:
     assert _lines((0, [_at(0)]), (1, [_at(30)]), (1.9, [])) == []
 
 
-def test_a_stage_has_a_line_when_it_ends() -> None:
+def test_a_stage_is_logged_when_it_ends() -> None:
     lines = _lines((0, [_at(0)]), (9, [_at(40, rows=1200)]), (10, [_at(0, stage_id=4)]))
     assert lines == ["merge: stage 3 ended: 40 of 40 tasks, 1,200 rows read, 10 s"]
 
@@ -26,7 +26,7 @@ def test_a_stage_that_may_have_failed_is_not_reported_as_complete() -> None:
     assert lines == ["merge: stage 3 ended: 3 of 40 tasks when last seen, 10 s"]
 
 
-def test_a_long_stage_has_a_line_after_one_two_and_four_minutes() -> None:
+def test_a_long_stage_is_logged_after_one_two_and_four_minutes() -> None:
     lines = _lines(*((float(now), [_at(now // 10)]) for now in range(0, 300, 10)))
     assert lines == [
         "merge: stage 3: 6 of 40 tasks, 60 s",

@@ -1,4 +1,4 @@
-"""What Spark's JVM says of a store, in our words: who may try again is told by the type."""
+"""How errors of Spark's JVM about a store become typed errors; the type decides about retries."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def unread(cause: str, file: str = "hdfs://nn/t/bucket_00000") -> str:
     ],
 )
 @pytest.mark.parametrize("form", [str, told_by_name_node, within_a_call])
-def test_who_is_not_let_in_is_not_told_of_a_damaged_file(
+def test_a_refused_login_or_connection_is_not_reported_as_a_damaged_file(
     form: Callable[[str], str], cause: str, kind: type[HiveAcidError], says: str
 ) -> None:
     with pytest.raises(kind, match=says), typed_failures():
@@ -79,7 +79,7 @@ def test_who_is_not_let_in_is_not_told_of_a_damaged_file(
 
 
 @pytest.mark.parametrize("cause", [HUNG_UP, RESET])
-def test_a_name_node_that_hangs_up_is_not_told_as_a_damaged_file(cause: str) -> None:
+def test_a_connection_closed_by_the_name_node_is_not_reported_as_a_damaged_file(cause: str) -> None:
     with pytest.raises(StoreUnavailableError, match="when the name node and"), typed_failures():
         raise RuntimeError(unread(cause))
 
@@ -109,26 +109,28 @@ FORBIDDEN = f"java.nio.file.AccessDeniedException: {S3_FILE}: open {S3_FILE}: Ac
         ("org.apache.orc.FileFormatException: Malformed", CorruptFileError, "Malformed"),
     ],
 )
-def test_an_s3_that_refuses_is_not_told_of_as_a_damaged_file(
+def test_a_refusal_by_s3_is_not_reported_as_a_damaged_file(
     scheme: str, cause: str, kind: type[HiveAcidError], says: str
 ) -> None:
     with pytest.raises(kind, match=says), typed_failures():
         raise RuntimeError(unread(cause, S3_FILE.replace("s3a", scheme)))
 
 
-def test_a_file_of_ones_own_that_may_not_be_read_is_none_of_s3() -> None:
+def test_access_denied_to_a_local_file_is_not_reported_as_an_error_of_s3() -> None:
     with pytest.raises(CorruptFileError, match="AccessDenied"), typed_failures():
         raise RuntimeError(unread("java.nio.file.AccessDeniedException: /t", "file:/t/bucket"))
 
 
 @pytest.mark.parametrize("cause", [DAMAGED, "java.io.EOFException: Read past end of RLE integer"])
-def test_a_damaged_file_stays_one(cause: str) -> None:
+def test_a_damaged_file_in_a_store_is_reported_as_damaged(cause: str) -> None:
     with pytest.raises(CorruptFileError, match=cause), typed_failures():
         raise RuntimeError(unread(cause))
 
 
 @pytest.mark.parametrize("cause", [REFUSED, RESET])
-def test_a_disk_of_ones_own_has_no_network(cause: str) -> None:
+def test_a_network_error_about_a_local_file_is_not_reported_as_an_unavailable_store(
+    cause: str,
+) -> None:
     with pytest.raises(CorruptFileError, match="Connection re"), typed_failures():
         raise RuntimeError(unread(cause, "file:/t/bucket_00000"))
 
@@ -159,7 +161,7 @@ def test_a_disk_of_ones_own_has_no_network(cause: str) -> None:
         ),
     ],
 )
-def test_what_sparks_writers_and_listings_say_is_the_stores_if_only_hadoop_says_so(
+def test_errors_of_writers_and_listings_are_typed_only_if_only_hadoop_raises_them(
     before: str, cause: str, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind), typed_failures():

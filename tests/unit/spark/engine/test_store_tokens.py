@@ -1,4 +1,4 @@
-"""Which Python workers are handed tokens, and what of them anybody sees."""
+"""Which Python workers get the tokens of a store, and where tokens do not appear."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_worker_has_the_tokens_of_its_latest_task() -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_process_that_is_started_here_finds_them_too() -> None:
+def test_a_child_process_of_a_worker_finds_the_tokens_too() -> None:
     take_tokens(Tokens(b"shipped"))
     look = "import os; print(open(os.environ['HADOOP_TOKEN_FILE_LOCATION']).read())"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
@@ -84,14 +84,16 @@ def test_a_process_that_is_started_here_finds_them_too() -> None:
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_containers_own_tokens_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_tokens_do_not_replace_the_own_tokens_of_a_container(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(VARIABLE, "/container/tokens")
     take_tokens(Tokens(b"shipped"))
     assert os.environ[VARIABLE] == "/container/tokens"
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_containers_own_tokens_make_room_for_younger_ones_of_the_same_places(
+def test_shipped_tokens_marked_as_replacing_replace_the_own_tokens_of_a_container(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(VARIABLE, "/container/tokens")
@@ -124,7 +126,7 @@ def passwords() -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("worker")
-def test_of_two_tokens_for_a_place_the_one_that_was_made_later_stays(
+def test_the_later_of_two_tokens_for_the_same_service_is_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     container = together(
@@ -151,7 +153,7 @@ def test_of_two_tokens_for_a_place_the_one_that_was_made_later_stays(
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_worker_that_was_given_none_keeps_the_later_ones_too() -> None:
+def test_a_worker_without_own_tokens_keeps_the_later_shipped_token() -> None:
     for password, issued_s in (
         ("one", 1_800_000_000),
         ("two", 1_800_000_900),
@@ -170,7 +172,7 @@ class Keeper:
         self.is_running = is_running
 
 
-def test_tasks_of_a_context_that_was_stopped_are_the_last_to_carry_its_tokens(
+def test_tasks_carry_no_tokens_after_their_spark_context_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(store_tokens, "_keeper", Keeper(is_running=True))
@@ -181,7 +183,7 @@ def test_tasks_of_a_context_that_was_stopped_are_the_last_to_carry_its_tokens(
     assert with_tokens(len) is len
 
 
-def test_nobody_is_shown_tokens_and_they_arrive() -> None:
+def test_tokens_are_hidden_when_printed_and_survive_pickling() -> None:
     tokens = Tokens(b"canary")
     assert "canary" not in f"{tokens!r} {tokens} {[tokens]}"
     assert pickle.loads(pickle.dumps(tokens)) == tokens  # noqa: S301 - our own
@@ -208,7 +210,7 @@ def test_nobody_is_shown_tokens_and_they_arrive() -> None:
         ("local[4]", ENCRYPTED, False),
     ],
 )
-def test_tokens_leave_the_driver_only_where_all_that_carries_them_is_encrypted(
+def test_tokens_leave_the_driver_only_if_network_and_disk_are_encrypted(
     master: str, settings: dict[str, str], *, ships: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="hiveacid"):
@@ -217,7 +219,7 @@ def test_tokens_leave_the_driver_only_where_all_that_carries_them_is_encrypted(
     assert is_warned is (not ships and not master.startswith(("yarn", "local")))
 
 
-def test_spark_3_encrypts_nothing_by_what_only_spark_4_knows() -> None:
+def test_an_encryption_setting_of_spark_4_does_not_count_on_spark_3() -> None:
     settings = {"spark.ssl.rpc.enabled": "true", "spark.io.encryption.enabled": "true"}
     assert _ships(Context("k8s://https://host", settings, "4.0.1"))  # type: ignore[arg-type]
     assert not _ships(Context("k8s://https://host", settings, "3.5.6"))  # type: ignore[arg-type]
@@ -313,21 +315,21 @@ def shipped() -> bytes | None:
     return None if found is len else found.keywords["shipped"].content  # type: ignore[attr-defined]
 
 
-def test_a_driver_goes_by_all_tokens_of_its_jvm_and_ships_those_of_hdfs(context: Context) -> None:
+def test_a_driver_uses_all_tokens_of_its_jvm_and_ships_only_those_of_hdfs(context: Context) -> None:
     give_store_tokens(session(context))
     assert Path(os.environ[VARIABLE]).read_bytes() == b"nn:8020,metastore"
     assert VARIABLE not in context.environment
     assert shipped() == b"nn:8020"
 
 
-def test_workers_beside_the_driver_look_at_its_file(context: Context) -> None:
+def test_local_python_workers_read_the_token_file_of_the_driver(context: Context) -> None:
     context.master = "local[2]"
     give_store_tokens(session(context))
     assert context.environment[VARIABLE] == os.environ[VARIABLE]
     assert shipped() is None
 
 
-def test_what_a_drivers_pod_was_given_stays_and_its_workers_get_it_too(
+def test_a_driver_pod_keeps_its_own_token_file_and_ships_tokens_to_its_workers(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, "/pod/tokens")
@@ -337,7 +339,7 @@ def test_what_a_drivers_pod_was_given_stays_and_its_workers_get_it_too(
 
 
 @pytest.mark.parametrize("master", ["yarn", "local[2]"])
-def test_on_yarn_and_beside_the_driver_nothing_is_done_about_what_was_given(
+def test_on_yarn_and_in_local_mode_a_given_token_file_is_left_unchanged(
     context: Context, monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
     context.master = master
@@ -349,7 +351,7 @@ def test_on_yarn_and_beside_the_driver_nothing_is_done_about_what_was_given(
 
 
 @pytest.mark.parametrize("is_encrypted", [True, False])
-def test_a_drivers_container_goes_by_what_spark_gets_with_its_keytab(
+def test_a_driver_container_uses_the_tokens_that_spark_fetches_with_its_keytab(
     context: Context, monkeypatch: pytest.MonkeyPatch, is_encrypted: bool
 ) -> None:
     context.master, context._settings = "yarn", KEYTAB | (ENCRYPTED if is_encrypted else {})
@@ -363,7 +365,7 @@ def test_a_drivers_container_goes_by_what_spark_gets_with_its_keytab(
         assert store_tokens._keeper.shipped == Tokens(b"nn:8020", replaces=True)
 
 
-def test_a_drivers_container_keeps_its_tokens_while_its_jvm_has_none(
+def test_a_driver_container_keeps_its_own_tokens_until_its_jvm_has_tokens(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context.master, context._settings = "yarn", KEYTAB | ENCRYPTED
@@ -375,7 +377,7 @@ def test_a_drivers_container_keeps_its_tokens_while_its_jvm_has_none(
     assert Path(os.environ[VARIABLE]).read_bytes() == b"one"
 
 
-def test_tokens_that_are_not_to_be_had_anew_stay(context: Context) -> None:
+def test_tokens_that_cannot_be_fetched_again_are_kept(context: Context) -> None:
     both = {"nn1:8020": "one", "nn2:8020": "two"}
     provider = Provider([both, {}, {"nn2:8020": "three"}, both])
     keeper = _Keeper(session(context, provider), is_given=False)
@@ -393,7 +395,9 @@ def test_tokens_that_are_not_to_be_had_anew_stay(context: Context) -> None:
     ]
 
 
-def test_where_no_table_lies_on_hdfs_there_is_nothing_to_wait_for(context: Context) -> None:
+def test_without_hdfs_tokens_the_next_fetch_waits_for_the_interval_without_tokens(
+    context: Context,
+) -> None:
     keeper = _Keeper(session(context, Provider([{}, {}])), is_given=False)
     assert [keeper._fetch() for _ in range(2)] == [store_tokens._NONE_S] * 2
 
@@ -405,7 +409,7 @@ class Failing(_Keeper):
         raise TypeError("'JavaPackage' object is not callable")
 
 
-def test_a_session_without_tokens_goes_on_and_says_so_once(
+def test_a_repeated_failure_to_fetch_tokens_is_logged_once_and_stops_nothing(
     context: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeper = Failing(session(context), is_given=False)
@@ -419,7 +423,7 @@ def test_a_session_without_tokens_goes_on_and_says_so_once(
     assert caplog.text == ""
 
 
-def test_a_session_does_not_wait_for_tokens_for_ever(
+def test_a_session_does_not_wait_for_tokens_indefinitely(
     context: Context, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = threading.Event()

@@ -38,19 +38,21 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_a_worker_reads_an_archive_again_only_where_it_imports_of_it(archive: str) -> None:
+def test_a_worker_forgets_a_cached_archive_and_reads_it_again_at_the_next_import(
+    archive: str,
+) -> None:
     with task_body():
         assert archive not in sys.path_importer_cache
     assert importlib.import_module("hiveacid_other").VALUE == 2
 
 
-def test_nothing_is_forgotten_on_the_driver(archive: str) -> None:
+def test_the_driver_keeps_its_cached_archives(archive: str) -> None:
     with task_body():
         assert archive in sys.path_importer_cache
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_a_typed_error_is_found_in_what_spark_says_of_a_worker() -> None:
+def test_a_typed_error_of_a_python_worker_is_recovered_from_the_error_of_spark() -> None:
     with pytest.raises(RuntimeError) as of_worker, task_body():
         raise CorruptFileError(path="f", reason="cut")
     said = f"Job aborted\n{of_worker.value}\n\tat java"

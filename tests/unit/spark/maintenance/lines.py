@@ -1,4 +1,4 @@
-"""Tables whose files are text, for tests of what happens to names and files."""
+"""Tables whose files are text, for tests that check names and files."""
 
 from __future__ import annotations
 

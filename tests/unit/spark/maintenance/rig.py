@@ -1,4 +1,4 @@
-"""Compactions with real files and a metastore's stand-in; another one runs what tasks would."""
+"""Compactions of real files; stand-ins replace the metastore and Spark's tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cleaner removes, when the table does not stand still meanwhile."""
+"""What a cleaner removes if the table changes in the meantime."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_partition_of_an_unpartitioned_table_is_not_cleaned(
     assert sorted(path.name for path in root.iterdir()) == before
 
 
-def test_a_table_that_was_made_again_at_its_place_keeps_what_has_the_old_names(
+def test_a_table_recreated_at_its_location_keeps_directories_with_the_old_names(
     client: FakeClient, root: Path
 ) -> None:
     def meanwhile(step: str) -> None:
@@ -115,7 +115,7 @@ def test_a_table_that_was_made_again_at_its_place_keeps_what_has_the_old_names(
     assert found.removed == ()
 
 
-def test_directories_are_not_judged_by_the_write_ids_of_a_table_that_is_gone(
+def test_cleaning_fails_if_the_table_is_recreated_while_its_write_ids_are_read(
     client: FakeClient, root: Path
 ) -> None:
     client.abort_txn(late := client.open_txn())
@@ -137,10 +137,10 @@ def test_directories_are_not_judged_by_the_write_ids_of_a_table_that_is_gone(
     assert there(root) == {*INSERTS, "delta_0000003_0000003_0000"}
 
 
-def test_deltas_outlast_an_old_base_that_cannot_be_removed(
+def test_deltas_are_kept_if_an_old_base_cannot_be_removed(
     client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader whose time is over would take it, and miss them without a word."""
+    """An outdated reader would read the old base, and silently miss the rows of the deltas."""
     put(root, "base_0000001")
     (root / "base_0000001" / METADATA_FILE).write_bytes(metadata_text("compacted"))
 
@@ -155,7 +155,7 @@ def test_deltas_outlast_an_old_base_that_cannot_be_removed(
     assert there(root) == {"base_0000001", "base_0000002", *INSERTS}
 
 
-def test_what_another_cleaner_has_removed_meanwhile_is_no_error(
+def test_a_directory_that_a_second_cleaner_has_removed_causes_no_error(
     client: FakeClient, root: Path
 ) -> None:
     def meanwhile(step: str) -> None:
@@ -167,7 +167,7 @@ def test_what_another_cleaner_has_removed_meanwhile_is_no_error(
 
 
 @pytest.mark.parametrize("are_rows", ["true", "false"])
-def test_a_file_at_the_root_of_an_insert_only_table_goes_only_if_it_was_rows(
+def test_a_root_file_of_an_insert_only_table_is_removed_only_if_it_counts_as_rows(
     client: FakeClient, tmp_path: Path, are_rows: str
 ) -> None:
     root = tmp_path / "t"

@@ -1,4 +1,4 @@
-"""Compactions with real files beside whoever comes between; a stand-in runs what tasks would."""
+"""Compactions of real files during concurrent changes; a stand-in runs the tasks."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark(monkeypatch)
 
 
-def test_a_base_has_a_plain_name_unless_somebody_may_read_by_an_older_snapshot(
+def test_a_base_has_a_plain_name_unless_a_reader_may_have_an_older_snapshot(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """Who took the last write that goes in for open would read the base, if it is Hive 4."""
+    """A Hive 4 reader that has the last compacted write as open would read a plain base."""
     client = FakeClient(server)
     reader = client.open_txn(TxnType.READ_ONLY)
     insert(client, table, 1)
@@ -79,7 +79,7 @@ def test_a_base_has_a_plain_name_unless_somebody_may_read_by_an_older_snapshot(
         assert values(client, table) == [1, 2]
 
 
-def test_a_killed_writer_is_confirmed_before_its_directory_is_replaced(
+def test_the_ledger_entry_of_a_killed_writer_is_confirmed_before_its_delta_is_replaced(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     client = FakeClient(server)
@@ -92,7 +92,7 @@ def test_a_killed_writer_is_confirmed_before_its_directory_is_replaced(
 
 
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
-def test_a_requested_kind_fails_if_an_open_write_is_below_all_that_there_is_to_compact(
+def test_a_requested_kind_of_compaction_fails_if_an_open_write_id_is_below_all_deltas(
     server: FakeMetastore, table: TableInfo, choice: CompactionChoice
 ) -> None:
     client = FakeClient(server)
@@ -113,10 +113,10 @@ def test_a_requested_kind_fails_if_an_open_write_is_below_all_that_there_is_to_c
     assert values(client, table) == [1, 2, 3, 4]
 
 
-def test_what_was_committed_since_the_run_began_is_compacted_if_it_was_asked_for(
+def test_a_requested_compaction_includes_writes_committed_since_the_run_began(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """The run's snapshot still has the writer as open, and all other writes are behind it."""
+    """The snapshot of the run has the writer as open, with a lower write ID than all others."""
     client = FakeClient(server)
     writer = client.open_txn()
     client.allocate_write_id(writer, table.ref)
@@ -129,7 +129,7 @@ def test_what_was_committed_since_the_run_began_is_compacted_if_it_was_asked_for
 
 
 @pytest.mark.parametrize("step", ["snapshot", "staged"])
-def test_a_table_that_got_another_column_meanwhile_is_not_compacted_without_it(
+def test_a_compaction_fails_if_a_column_is_added_to_the_table_meanwhile(
     server: FakeMetastore, table: TableInfo, step: str
 ) -> None:
     client = FakeClient(server)
@@ -170,7 +170,7 @@ def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
     assert there(table, "") == before
 
 
-def test_a_partition_that_lies_elsewhere_by_now_is_not_compacted(
+def test_a_partition_that_was_moved_or_dropped_is_not_compacted(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     client = FakeClient(server)
@@ -212,7 +212,7 @@ def hives_worker(
     return worker
 
 
-def test_what_hives_own_worker_has_just_made_is_seen_with_its_place_in_the_queue(
+def test_a_base_that_the_worker_of_hive_has_just_committed_is_not_compacted_again(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if server.generation is MetastoreGeneration.V3:
@@ -229,7 +229,7 @@ def test_what_hives_own_worker_has_just_made_is_seen_with_its_place_in_the_queue
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_worker_of_hives_that_has_left_the_queue_and_not_committed_is_waited_for(
+def test_a_compaction_gives_way_to_a_worker_of_hive_between_its_mark_and_its_commit(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch, *, is_late: bool
 ) -> None:
     if server.generation is MetastoreGeneration.V3:
@@ -253,10 +253,10 @@ def test_a_worker_of_hives_that_has_left_the_queue_and_not_committed_is_waited_f
     assert values(client, table) == [1, 2, 3, 4, 5]
 
 
-def test_a_wider_delta_that_another_compactor_makes_meanwhile_is_not_doubled(
+def test_a_wider_delta_of_a_concurrent_compactor_does_not_double_rows(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """Its rows are those of our base, and readers would read it beside the base."""
+    """It contains the rows of our base, and readers would read both."""
     client = FakeClient(server)
     for value in (1, 2, 3):
         insert(client, table, value)
@@ -272,7 +272,7 @@ def test_a_wider_delta_that_another_compactor_makes_meanwhile_is_not_doubled(
     assert values(client, table) == [1, 2, 3, 4]
 
 
-def test_a_base_whose_transaction_ends_right_behind_it_is_not_read_beside_a_wider_delta(
+def test_a_base_of_an_aborted_compaction_is_removed_if_a_wider_delta_has_its_rows(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = FakeClient(server)
@@ -295,7 +295,7 @@ def test_a_base_whose_transaction_ends_right_behind_it_is_not_read_beside_a_wide
     assert there(table, "base_") == []
 
 
-def test_two_files_that_would_appear_one_by_one_are_not_published(
+def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
     server: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader between the two would take the first for the whole base."""
@@ -322,7 +322,7 @@ def test_two_files_that_would_appear_one_by_one_are_not_published(
     assert there(flat, "base_") == []
 
 
-def test_a_worker_of_3x_that_comes_while_the_directory_is_looked_at_goes_first(
+def test_on_hive_3_a_compaction_gives_way_to_a_request_made_before_it_publishes(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if server.generation is MetastoreGeneration.V4:
@@ -342,7 +342,7 @@ def test_a_worker_of_3x_that_comes_while_the_directory_is_looked_at_goes_first(
     assert there(table, "base_") == []
 
 
-def test_a_wider_delta_made_while_the_ledger_is_read_is_not_doubled(
+def test_a_wider_delta_made_while_the_ledger_is_read_does_not_double_rows(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queue of 3.1 does not show a worker that has ended, so only the directory does."""
@@ -366,7 +366,7 @@ def test_a_wider_delta_made_while_the_ledger_is_read_is_not_doubled(
 def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(
     server: FakeMetastore, table: TableInfo
 ) -> None:
-    """The server would forget what was aborted below it, and rows of that would come back."""
+    """The metastore would forget aborted writes below it, and their rows would reappear."""
     if server.generation is MetastoreGeneration.V3:
         return  # no queue to mark
     client = FakeClient(server)

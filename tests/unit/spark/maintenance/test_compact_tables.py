@@ -215,7 +215,7 @@ def test_a_table_named_without_a_wildcard_must_exist_and_be_transactional(
     assert there(table, "base_") == []
 
 
-def test_a_limit_of_bytes_takes_the_highest_scores_and_at_least_one(
+def test_a_limit_of_bytes_selects_the_highest_scores_and_at_least_one_table(
     warehouse: Warehouse,
 ) -> None:
     many, few = warehouse.table("many", 9), warehouse.table("few", 2)

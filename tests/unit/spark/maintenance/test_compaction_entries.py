@@ -1,4 +1,4 @@
-"""What becomes of entries of the metastore's queue when compactions of ours end in any way."""
+"""What happens to entries of the metastore's queue when our compactions end, in every way."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ CALLS = ["request_compaction", "find_next_compaction", "update_compactor_state",
 
 
 @pytest.mark.parametrize("method", CALLS)
-def test_a_worker_that_died_before_it_published_ends_no_promise(
+def test_a_worker_that_died_before_it_published_leaves_a_kept_table_kept(
     client: FakeClient, table: TableInfo, method: str
 ) -> None:
     filled(client, table)
@@ -114,7 +114,7 @@ def test_a_worker_that_died_before_it_published_ends_no_promise(
 
 
 @pytest.mark.parametrize("method", ["set_job_id", "update_compactor_state"])
-def test_a_compaction_that_the_metastore_fails_ends_no_promise(
+def test_a_compaction_that_the_metastore_fails_leaves_a_kept_table_kept(
     client: FakeClient, table: TableInfo, method: str
 ) -> None:
     filled(client, table)
@@ -129,7 +129,9 @@ def test_a_compaction_that_the_metastore_fails_ends_no_promise(
     assert "the database is full" in str(entry.error_message)
 
 
-def test_a_definition_that_changed_ends_no_promise(client: FakeClient, table: TableInfo) -> None:
+def test_a_compaction_stopped_by_a_changed_definition_leaves_a_kept_table_kept(
+    client: FakeClient, table: TableInfo
+) -> None:
     filled(client, table)
     keep(client, client.get_table(table.ref))
     kept = client.get_table(table.ref)
@@ -153,10 +155,10 @@ def test_a_definition_that_changed_ends_no_promise(client: FakeClient, table: Ta
         (None, True, False),
     ],
 )
-def test_a_failed_entry_ends_a_promise_unless_a_worker_of_ours_had_it_to_the_end(
+def test_a_failed_entry_ends_the_guarantee_unless_it_had_our_worker_and_our_pool(
     client: FakeClient, table: TableInfo, worker: str | None, *, is_our_pool: bool, still: bool
 ) -> None:
-    """What earlier versions of ours have left: they marked such entries as failed."""
+    """Earlier versions of this provider marked such entries as failed."""
     filled(client, table)
     keep(client, client.get_table(table.ref))
     pool = our_pool(uuid4()) if is_our_pool else None
@@ -171,7 +173,7 @@ def test_a_failed_entry_ends_a_promise_unless_a_worker_of_ours_had_it_to_the_end
 
 
 @pytest.mark.parametrize("method", CALLS)
-def test_a_dead_workers_entry_is_ended_where_nothing_is_due(
+def test_a_run_with_nothing_due_ends_the_entry_of_a_dead_worker(
     client: FakeClient, table: TableInfo, method: str
 ) -> None:
     filled(client, table)
@@ -181,7 +183,7 @@ def test_a_dead_workers_entry_is_ended_where_nothing_is_due(
     assert client.request_compaction(table.ref, None, CompactionType.MINOR).accepted
 
 
-def test_what_a_worker_published_and_did_not_commit_is_refused(
+def test_the_entry_of_a_worker_that_died_before_its_commit_is_refused(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
@@ -204,7 +206,7 @@ def test_what_a_worker_published_and_did_not_commit_is_refused(
     assert values(client, table) == [1, 2, 3]
 
 
-def test_what_a_worker_committed_and_did_not_mark_goes_to_the_cleaners(
+def test_the_entry_of_a_worker_that_died_after_its_commit_becomes_ready_for_cleaning(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
@@ -222,7 +224,7 @@ def test_what_a_worker_committed_and_did_not_mark_goes_to_the_cleaners(
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-def test_what_may_or_may_not_be_committed_is_left_to_the_next_run(
+def test_an_entry_with_an_unknown_commit_state_is_settled_by_the_next_run(
     client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch, *, is_done: bool
 ) -> None:
     filled(client, table)
@@ -250,7 +252,7 @@ def test_what_may_or_may_not_be_committed_is_left_to_the_next_run(
 
 
 @pytest.mark.parametrize("is_claimed", [False, True])
-def test_a_worker_that_dies_behind_the_look_for_dead_entries_blocks_no_other(
+def test_a_worker_that_dies_after_the_search_for_dead_entries_blocks_no_compaction(
     client: FakeClient, table: TableInfo, *, is_claimed: bool
 ) -> None:
     filled(client, table)
@@ -279,10 +281,10 @@ class Between(FakeClient):
         return super().show_locks(ref, txn_id=txn_id)
 
 
-def test_what_commits_while_dead_entries_are_looked_for_goes_to_the_cleaners(
+def test_an_entry_committed_during_the_search_for_dead_entries_is_ready_for_cleaning(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """It is listed as not committed, and its lock is gone when locks are looked at."""
+    """The entry is listed as not committed, and its lock is gone when the locks are listed."""
     filled(client, table)
     pool = our_pool(uuid4())
     client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
@@ -296,7 +298,7 @@ def test_what_commits_while_dead_entries_are_looked_for_goes_to_the_cleaners(
     assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
 
 
-def test_what_is_marked_while_dead_entries_are_looked_for_is_left_alone(
+def test_an_entry_marked_during_the_search_for_dead_entries_is_left_unchanged(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
@@ -310,10 +312,10 @@ def test_what_is_marked_while_dead_entries_are_looked_for_is_left_alone(
     assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
 
 
-def test_what_begins_while_dead_entries_are_looked_for_lives(
+def test_a_compaction_that_begins_during_the_search_for_dead_entries_is_not_ended(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """Entries are listed first: one that is not there yet may have a lock that was not seen."""
+    """Entries are listed first, since a later entry may have a lock that was not listed."""
     filled(client, table)
     dead, living = our_pool(uuid4()), our_pool(uuid4())
     client.request_compaction(table.ref, None, CompactionType.MINOR, pool=dead)
@@ -333,10 +335,10 @@ def test_what_begins_while_dead_entries_are_looked_for_lives(
 
 
 @pytest.mark.parametrize("spelled", [str.lower, str.upper])
-def test_a_living_worker_is_known_by_its_partition_in_whatever_case(
+def test_a_living_worker_is_recognized_by_its_partition_in_upper_or_lower_case(
     client: FakeClient, tmp_path: Path, spelled: Callable[[str], str]
 ) -> None:
-    """A metastore may keep names in small letters on locks, and as they are in entries."""
+    """A metastore may store names in lower case in locks, and unchanged in entries."""
     jan = PartitionName.parse("month=Jan")
     partitioned = client.create_table(
         NewTable(
@@ -374,7 +376,7 @@ def test_a_living_worker_is_known_by_its_partition_in_whatever_case(
 def test_an_entry_is_not_ready_for_cleaning_before_its_transaction_is_committed(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """Until then the server's cleaner does not know whom to wait for, and waits for none."""
+    """Until then, Hive's cleaner does not know which readers to wait for, and waits for none."""
     filled(client, table)
     seen = []
 
@@ -389,7 +391,7 @@ def test_an_entry_is_not_ready_for_cleaning_before_its_transaction_is_committed(
     assert all(known for _, state, known in seen if state is CompactionState.READY_FOR_CLEANING)
 
 
-def test_a_mark_that_the_server_refuses_does_not_undo_a_committed_compaction(
+def test_a_mark_that_the_metastore_refuses_does_not_undo_a_committed_compaction(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
@@ -400,7 +402,7 @@ def test_a_mark_that_the_server_refuses_does_not_undo_a_committed_compaction(
     assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
 
 
-def test_a_request_whose_answer_was_lost_is_served_by_its_repetition(
+def test_a_request_repeated_after_a_lost_answer_is_served_once(
     client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(client, table)
@@ -417,7 +419,7 @@ def test_a_request_whose_answer_was_lost_is_served_by_its_repetition(
 
 @pytest.mark.parametrize("choice", [AUTO, MINOR, MAJOR])
 @pytest.mark.parametrize("theirs", [CompactionType.MINOR, CompactionType.MAJOR])
-def test_what_another_client_asked_for_and_nothing_serves_is_served(
+def test_a_waiting_request_of_a_different_client_is_taken_over(
     client: FakeClient, table: TableInfo, choice: CompactionChoice, theirs: CompactionType
 ) -> None:
     filled(client, table)
@@ -436,10 +438,10 @@ def test_what_another_client_asked_for_and_nothing_serves_is_served(
     assert values(client, table) == [1, 2, 3]
 
 
-def test_a_minor_one_takes_over_no_request_of_a_major_one(
+def test_a_minor_compaction_does_not_take_over_a_request_for_a_major_one(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """One that is known beforehand makes ours major; this one comes behind the plan."""
+    """A request known beforehand makes ours major; this request comes after the plan."""
     filled(client, table)
 
     def ask(step: str) -> None:
@@ -454,7 +456,7 @@ def test_a_minor_one_takes_over_no_request_of_a_major_one(
 
 
 @pytest.mark.parametrize("choice", [MINOR, MAJOR])
-def test_a_request_of_another_kind_is_left_to_hive(
+def test_a_request_for_a_rebalance_compaction_is_left_to_hive(
     client: FakeClient, table: TableInfo, choice: CompactionChoice
 ) -> None:
     filled(client, table)
@@ -472,7 +474,7 @@ def asked(client: FakeClient, table: TableInfo) -> list[tuple[CompactionType, st
 
 @pytest.mark.parametrize("method", CALLS)
 @pytest.mark.parametrize("is_done", [False, True])
-def test_what_was_taken_over_is_asked_for_again_if_the_metastore_fails_the_compaction(
+def test_a_request_taken_over_is_made_again_if_the_metastore_fails_the_compaction(
     client: FakeClient, table: TableInfo, method: str, *, is_done: bool
 ) -> None:
     filled(client, table)
@@ -488,7 +490,7 @@ def test_what_was_taken_over_is_asked_for_again_if_the_metastore_fails_the_compa
 
 
 @pytest.mark.parametrize("last", ["staged", "reads_locked", "published", "body_done", "committed"])
-def test_what_was_taken_over_is_asked_for_again_if_the_compaction_fails_late(
+def test_a_request_taken_over_is_made_again_if_the_compaction_fails_before_its_commit(
     client: FakeClient, table: TableInfo, last: str
 ) -> None:
     filled(client, table)
@@ -505,7 +507,7 @@ def test_what_was_taken_over_is_asked_for_again_if_the_compaction_fails_late(
     assert values(client, table) == [1, 2, 3]
 
 
-def test_what_was_taken_over_and_there_is_nothing_left_to_do_is_not_asked_for_again(
+def test_a_request_taken_over_is_not_made_again_if_nothing_is_left_to_compact(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
@@ -525,7 +527,9 @@ def test_what_was_taken_over_and_there_is_nothing_left_to_do_is_not_asked_for_ag
     assert values(client, table) == [7]
 
 
-def test_what_hives_worker_has_claimed_is_left_to_it(client: FakeClient, table: TableInfo) -> None:
+def test_an_entry_that_a_worker_of_hive_has_claimed_is_left_to_it(
+    client: FakeClient, table: TableInfo
+) -> None:
     filled(client, table)
     client.request_compaction(table.ref, None, CompactionType.MAJOR)
     client.find_next_compaction("hs2-worker-1", worker_version="4.0.1")
@@ -538,7 +542,7 @@ def test_what_hives_worker_has_claimed_is_left_to_it(client: FakeClient, table: 
     assert states(client, table) == [CompactionState.WORKING]
 
 
-def test_what_hives_worker_claims_while_an_entry_is_taken_over_is_left_to_it(
+def test_an_entry_that_a_worker_of_hive_claims_during_a_takeover_is_left_to_it(
     client: FakeClient, table: TableInfo
 ) -> None:
     class Overtaken(FakeClient):
@@ -558,7 +562,7 @@ def test_what_hives_worker_claims_while_an_entry_is_taken_over_is_left_to_it(
     assert values(client, table) == [1, 2, 3]
 
 
-def test_a_worker_of_hives_whose_entry_was_taken_over_can_neither_work_nor_mark(
+def test_a_worker_of_hive_can_neither_update_nor_mark_an_entry_that_was_taken_over(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
@@ -577,7 +581,7 @@ def test_a_worker_of_hives_whose_entry_was_taken_over_can_neither_work_nor_mark(
     assert values(client, table) == [1, 2, 3]
 
 
-def test_a_major_one_right_behind_a_minor_one_says_that_the_queue_refuses_it(
+def test_a_major_compaction_before_the_cleaning_of_a_minor_one_fails_with_the_reason(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
@@ -590,7 +594,7 @@ def test_a_major_one_right_behind_a_minor_one_says_that_the_queue_refuses_it(
     assert values(client, table) == [1, 2, 3]
 
 
-def test_beside_another_of_ours_a_kind_that_was_asked_for_fails_and_auto_does_not(
+def test_during_a_compaction_of_ours_a_requested_kind_fails_and_auto_gives_way(
     client: FakeClient, table: TableInfo
 ) -> None:
     for value in range(12):
@@ -624,7 +628,7 @@ def shortened(client: FakeClient, table: TableInfo) -> None:
     client.server.queue.clear()
 
 
-def test_a_requested_kind_fails_if_the_list_ends_before_all_that_there_is_to_compact(
+def test_a_requested_kind_fails_if_the_list_of_writes_ends_within_the_only_delta(
     client: FakeClient, table: TableInfo
 ) -> None:
     shortened(client, table)
@@ -640,7 +644,7 @@ def test_a_requested_kind_fails_if_the_list_ends_before_all_that_there_is_to_com
 
 
 @pytest.mark.parametrize("choice", [MAJOR, AUTO])
-def test_a_list_of_writes_that_went_back_is_told_as_such(
+def test_a_list_of_writes_that_became_shorter_is_reported_as_the_reason(
     client: FakeClient, table: TableInfo, choice: CompactionChoice
 ) -> None:
     """4.0.1 forgets which writes were committed, and ends the list at the first aborted one."""

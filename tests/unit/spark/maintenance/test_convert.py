@@ -1,6 +1,6 @@
-"""Conversions that are killed, overtaken or disturbed, over a fake metastore and real files.
+"""Conversions that are killed, overtaken or disturbed, with a fake metastore and real files.
 
-Lines of text stand for rows: what a reader of the table sees are the lines of its live files.
+Lines of text stand for rows: a reader of the table sees the lines of its live files.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ OLD = ["r0", "r1", "r2"]
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified", "done"])
-def test_a_killed_conversion_loses_nothing_to_who_tries_again(world: World, step: str) -> None:
+def test_a_retry_completes_a_killed_conversion_without_loss(world: World, step: str) -> None:
     for to in (ONLY, FLAT):
         world.kill(to, step)
         assert world.convert(to, SECOND).done
@@ -168,15 +168,15 @@ def test_a_killed_conversion_loses_nothing_to_who_tries_again(world: World, step
         assert not world.convert(to, SECOND).done
 
 
-def test_cleaning_behind_a_killed_conversion_leaves_the_rows(world: World) -> None:
-    """Its transaction is aborted, but not the write ID of the delta that holds them."""
+def test_cleaning_after_a_killed_conversion_removes_no_rows(world: World) -> None:
+    """Its transaction is aborted, but not the write ID of the delta that holds the rows."""
     world.kill(ONLY, "switched")
     world.insert("new")
     world.clean()
     assert world.rows == ["new", *OLD]
 
 
-def test_nothing_is_undone_beside_what_was_written_meanwhile(world: World) -> None:
+def test_a_killed_conversion_is_not_undone_if_rows_were_written_since(world: World) -> None:
     world.kill(ONLY, "switched")
     world.insert("new")
     with pytest.raises(
@@ -186,7 +186,7 @@ def test_nothing_is_undone_beside_what_was_written_meanwhile(world: World) -> No
     assert (world.kind, world.rows) == ("insert_only", ["new", *OLD])
 
 
-def test_flat_files_that_came_after_a_killed_conversion_are_not_hidden(world: World) -> None:
+def test_flat_files_added_after_a_killed_conversion_are_not_hidden(world: World) -> None:
     world.convert(ONLY)
     world.kill(FLAT, "switched")
     world.put("000000_0_copy_1", "new")
@@ -195,8 +195,8 @@ def test_flat_files_that_came_after_a_killed_conversion_are_not_hidden(world: Wo
     assert (world.kind, world.rows) == ("flat", ["new", *OLD])
 
 
-def test_a_base_that_came_after_a_killed_conversion_hides_nothing(world: World) -> None:
-    """A compaction that did not find the old rows would be taken for one that holds them."""
+def test_a_base_added_after_a_killed_conversion_hides_no_rows(world: World) -> None:
+    """The base of a compaction that missed the old rows would be read as if it had them."""
     world.convert(ONLY)
     world.kill(FLAT, "moved")
     shutil.rmtree(world.root / world.insert("new"))
@@ -206,7 +206,7 @@ def test_a_base_that_came_after_a_killed_conversion_hides_nothing(world: World) 
     assert sorted(p.name for p in world.root.glob("0*")) == ["000000_0", "000001_0", "000002_0"]
 
 
-def test_cleaning_behind_a_conversion_killed_on_its_way_out_keeps_nobody_from_undoing_it(
+def test_a_killed_conversion_to_flat_can_be_retried_after_cleaning(
     world: World,
 ) -> None:
     world.convert(ONLY)
@@ -217,14 +217,14 @@ def test_cleaning_behind_a_conversion_killed_on_its_way_out_keeps_nobody_from_un
     assert (world.kind, world.rows) == ("flat", ["new", *OLD])
 
 
-def test_what_was_put_into_a_flat_table_after_a_killed_conversion_stays(world: World) -> None:
+def test_a_file_put_into_a_flat_table_after_a_killed_conversion_is_kept(world: World) -> None:
     world.kill(ONLY, "moved")
     world.put("000000_0", "new")
     world.convert(ONLY, SECOND)
     assert world.rows == ["new", *OLD]
 
 
-def test_what_was_overwritten_after_a_killed_conversion_does_not_come_back(world: World) -> None:
+def test_rows_overwritten_after_a_killed_conversion_do_not_reappear(world: World) -> None:
     world.kill(ONLY, "moved")
     shutil.rmtree(next(world.root.glob("delta_*")))
     world.put("part-0", "new")
@@ -234,10 +234,10 @@ def test_what_was_overwritten_after_a_killed_conversion_does_not_come_back(world
 
 @pytest.mark.parametrize("to", [ONLY, FLAT])
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
-def test_who_has_lost_the_lock_leaves_all_to_the_next_one(
+def test_a_conversion_that_lost_its_lock_leaves_the_result_of_the_newer_one_unchanged(
     world: World, to: ConversionTarget, step: str
 ) -> None:
-    """As a frozen process does that wakes up: between them a newer copy has done the work."""
+    """For example a frozen process that wakes up after a newer copy has done the work."""
     if to is FLAT:
         world.convert(ONLY, job="other")
 
@@ -252,8 +252,8 @@ def test_who_has_lost_the_lock_leaves_all_to_the_next_one(
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
-def test_an_undo_is_not_begun_without_the_lock(world: World, step: str) -> None:
-    """Its own note is still there: a newer one that undoes it too may be in the middle of it."""
+def test_an_undo_does_not_start_without_the_lock(world: World, step: str) -> None:
+    """Its own note still exists, but a newer conversion may already be undoing it."""
 
     def lost(reached: str) -> None:
         if reached == step:
@@ -270,7 +270,7 @@ def test_an_undo_is_not_begun_without_the_lock(world: World, step: str) -> None:
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched"])
 @pytest.mark.parametrize("to", [ONLY, FLAT])
-def test_nothing_more_is_done_once_the_lock_is_lost(
+def test_a_conversion_stops_at_its_next_step_once_its_lock_is_lost(
     world: World, to: ConversionTarget, step: str
 ) -> None:
     if to is FLAT:
@@ -290,8 +290,8 @@ def test_nothing_more_is_done_once_the_lock_is_lost(
     assert not note.is_verified
 
 
-def test_nothing_is_noted_once_the_lock_is_lost(world: World) -> None:
-    """In the place of its note there may be another's by then."""
+def test_a_conversion_that_lost_its_lock_writes_no_note(world: World) -> None:
+    """It could overwrite the note of a newer conversion."""
     allocate = FakeClient.allocate_write_id
 
     def lost(client: FakeClient, txn_id: TxnId, ref: TableRef) -> WriteId:
@@ -309,7 +309,9 @@ def test_nothing_is_noted_once_the_lock_is_lost(world: World) -> None:
 
 
 @pytest.mark.parametrize("to", [FULL, ONLY, FLAT])
-def test_rows_that_would_be_others_end_it(world: World, to: ConversionTarget) -> None:
+def test_a_conversion_is_refused_if_values_would_differ_after_it(
+    world: World, to: ConversionTarget
+) -> None:
     if to is FLAT:
         world.convert(ONLY)
     before = world.kind
@@ -327,7 +329,7 @@ def test_rows_that_would_be_others_end_it(world: World, to: ConversionTarget) ->
     assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
 
 
-def test_a_newer_copy_finds_the_older_one_out_before_it_waits(world: World) -> None:
+def test_an_older_copy_of_a_conversion_is_fenced_by_a_newer_copy(world: World) -> None:
     def second(reached: str) -> None:
         if reached == "excluded":
             with pytest.raises(FencedError):
@@ -337,7 +339,7 @@ def test_a_newer_copy_finds_the_older_one_out_before_it_waits(world: World) -> N
     assert (world.kind, world.rows) == ("insert_only", OLD)
 
 
-def test_moves_end_when_the_lock_is_lost_among_them(world: World) -> None:
+def test_moving_files_stops_when_the_lock_is_lost(world: World) -> None:
     for number in range(3, 40):
         world.put(f"{number:06d}_0", f"r{number}")
     beats = 0
@@ -360,10 +362,10 @@ def test_moves_end_when_the_lock_is_lost_among_them(world: World) -> None:
     assert len(world.rows) == 40
 
 
-def test_a_directory_is_not_removed_as_long_as_a_file_is_in_it(
+def test_an_undo_does_not_remove_a_directory_that_still_contains_a_file(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One whose move was on its way when its process was taken for dead."""
+    """The file's move was under way when its process was considered dead."""
     world.kill(ONLY, "moved")
     delta = next(world.root.glob("delta_*"))
 
@@ -377,7 +379,7 @@ def test_a_directory_is_not_removed_as_long_as_a_file_is_in_it(
     assert (delta / "late").exists()
 
 
-def test_a_file_that_is_moved_again_is_noticed(
+def test_a_file_that_was_moved_again_during_an_undo_raises_an_error(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.convert(ONLY)
@@ -393,8 +395,8 @@ def test_a_file_that_is_moved_again_is_noticed(
     assert (world.kind, world.rows) == ("flat", OLD)
 
 
-def test_the_next_note_is_not_removed_by_who_tidies_up(world: World) -> None:
-    """It is removed before the lock is given back."""
+def test_a_finished_conversion_does_not_remove_the_note_of_the_next_one(world: World) -> None:
+    """It removes its own note before it releases the lock."""
     world.convert(ONLY)
 
     def next_one(reached: str) -> None:
@@ -412,7 +414,7 @@ def test_the_next_note_is_not_removed_by_who_tidies_up(world: World) -> None:
 
 @pytest.mark.parametrize("is_done", [True, False])
 @pytest.mark.parametrize("to", [ONLY, FLAT])
-def test_a_lost_answer_undoes_it_or_leaves_it_done(
+def test_a_conversion_that_gets_no_answer_is_undone_and_can_be_retried(
     world: World, to: ConversionTarget, is_done: bool
 ) -> None:
     if to is FLAT:
@@ -427,7 +429,7 @@ def test_a_lost_answer_undoes_it_or_leaves_it_done(
     assert (world.kind, world.rows) == (to.value, OLD)
 
 
-def test_a_conversion_that_is_verified_is_done_whatever_becomes_of_its_transaction(
+def test_a_verified_conversion_succeeds_even_if_its_transaction_is_aborted(
     world: World,
 ) -> None:
     def lost(reached: str) -> None:
@@ -441,7 +443,9 @@ def test_a_conversion_that_is_verified_is_done_whatever_becomes_of_its_transacti
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched"])
-def test_files_of_who_takes_no_lock_are_not_hidden(world: World, step: str) -> None:
+def test_files_written_without_a_lock_during_a_conversion_are_not_hidden(
+    world: World, step: str
+) -> None:
     def late(reached: str) -> None:
         if reached == step:
             world.put("000009_0", "late")
@@ -451,7 +455,7 @@ def test_files_of_who_takes_no_lock_are_not_hidden(world: World, step: str) -> N
     assert (world.kind, world.rows) == ("flat", ["late", *OLD])
 
 
-def test_files_that_come_before_the_switch_to_full_acid_end_it(world: World) -> None:
+def test_a_file_added_before_the_switch_to_full_acid_stops_the_conversion(world: World) -> None:
     def late(reached: str) -> None:
         if reached == "verified":
             world.put("000009_0", "late")
@@ -462,7 +466,7 @@ def test_files_that_come_before_the_switch_to_full_acid_end_it(world: World) -> 
     assert world.convert(FULL).rows == 4
 
 
-def test_files_that_come_with_the_switch_to_full_acid_are_told_of(
+def test_a_file_added_during_the_switch_to_full_acid_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch = FakeClient.set_table_parameters
@@ -478,8 +482,8 @@ def test_files_that_come_with_the_switch_to_full_acid_are_told_of(
     assert world.kind == "full_acid"
 
 
-def test_a_table_that_was_insert_only_once_cannot_become_full_acid(world: World) -> None:
-    """The metastore fails where it finds a write ID; its message helps nobody."""
+def test_a_table_that_was_once_insert_only_cannot_become_full_acid(world: World) -> None:
+    """The metastore fails if it finds a write ID, with a message that helps no user."""
     world.convert(ONLY)
     world.convert(FLAT)
     with pytest.raises(ConversionRefusedError, match="write IDs it remembers"):
@@ -487,7 +491,7 @@ def test_a_table_that_was_insert_only_once_cannot_become_full_acid(world: World)
     assert (world.kind, world.rows) == ("flat", OLD)
 
 
-def test_who_lost_the_lock_makes_nothing_full_acid(world: World) -> None:
+def test_a_conversion_that_lost_its_lock_does_not_switch_to_full_acid(world: World) -> None:
     def lost(reached: str) -> None:
         if reached == "verified":
             world.abort_all()
@@ -497,8 +501,8 @@ def test_who_lost_the_lock_makes_nothing_full_acid(world: World) -> None:
     assert world.kind == "flat"
 
 
-def test_a_compaction_that_is_queued_is_waited_for(world: World) -> None:
-    """Its base would be rows of the flat table once more."""
+def test_a_conversion_to_flat_is_refused_while_a_compaction_is_queued(world: World) -> None:
+    """Its base would become duplicate rows of the flat table."""
     world.convert(ONLY)
     world.client.request_compaction(REF, None, CompactionType.MAJOR)
     with pytest.raises(ConversionRefusedError, match="queued or running"):
@@ -506,7 +510,9 @@ def test_a_compaction_that_is_queued_is_waited_for(world: World) -> None:
     assert (world.kind, world.rows) == ("insert_only", OLD)
 
 
-def test_rows_of_an_aborted_write_do_not_come_to_count(world: World) -> None:
+def test_a_conversion_to_flat_is_refused_while_rows_of_an_aborted_write_remain(
+    world: World,
+) -> None:
     world.convert(ONLY)
     txn_id = world.client.open_txn()
     write_id = world.client.allocate_write_id(txn_id, REF)
@@ -517,14 +523,14 @@ def test_rows_of_an_aborted_write_do_not_come_to_count(world: World) -> None:
     assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, False)
 
 
-def test_a_flat_table_has_no_statistics_of_writes_that_did_not_count(world: World) -> None:
+def test_a_conversion_to_flat_removes_the_flag_of_accurate_statistics(world: World) -> None:
     world.convert(ONLY)
     world.client.set_table_parameters(REF, {STATISTICS_FLAG: "all", "numRows": "9"})
     world.convert(FLAT)
     assert STATISTICS_FLAG not in world.client.get_table(REF).parameters
 
 
-def test_the_note_of_a_table_that_is_gone_is_nobodys(world: World) -> None:
+def test_the_conversion_note_of_a_dropped_table_is_discarded(world: World) -> None:
     world.kill(ONLY, "moved")
     world.client.drop_table(REF)
     world.make()
@@ -553,7 +559,7 @@ def way_back(world: World, beats: int) -> WayBack:
 
 
 @pytest.mark.parametrize("beats", [0, 1])
-def test_an_undo_ends_when_the_lock_is_lost(world: World, beats: int) -> None:
+def test_an_undo_stops_when_the_lock_is_lost(world: World, beats: int) -> None:
     world.kill(ONLY, "switched")
     with pytest.raises(TransactionAbortedError):
         way_back(world, beats).recover()
@@ -564,7 +570,7 @@ def test_an_undo_ends_when_the_lock_is_lost(world: World, beats: int) -> None:
     assert (world.kind, world.rows, world.has_note) == ("flat", OLD, False)
 
 
-def test_who_has_lost_the_lock_removes_no_note(world: World) -> None:
+def test_a_recovery_that_lost_its_lock_removes_no_note(world: World) -> None:
     world.kill(ONLY, "done")
     way_back(world, 0).recover()
     assert world.has_note
@@ -572,7 +578,7 @@ def test_who_has_lost_the_lock_removes_no_note(world: World) -> None:
     assert not world.has_note
 
 
-def test_only_what_is_not_done_is_undone_and_only_ones_own(world: World) -> None:
+def test_an_attempt_undoes_only_its_own_unfinished_conversion(world: World) -> None:
     place = f"file:{world.root}"
     world.kill(ONLY, "switched")
     way_back(world, 9).undo_own(place, AttemptId.parse(SECOND))

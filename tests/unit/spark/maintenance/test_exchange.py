@@ -1,4 +1,4 @@
-"""A full-ACID table and its flat copy change places, over a fake metastore and real files."""
+"""A full-ACID table and its flat copy exchange names; fake metastore, real files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def world(client: FakeClient, tmp_path: Path) -> World:
     return world
 
 
-def test_they_change_places_and_back(world: World) -> None:
+def test_a_table_and_its_flat_copy_exchange_names_and_exchange_them_back(world: World) -> None:
     before = world.client.get_table(REF)
     world.exchange().make_room()
     world.copy()
@@ -117,7 +117,7 @@ def test_they_change_places_and_back(world: World) -> None:
 
 
 @pytest.mark.parametrize("step", ["compared", "away", "exchanged"])
-def test_who_dies_between_the_renames_leaves_the_rows_to_the_next_one(
+def test_a_run_killed_between_the_renames_is_recovered_without_loss_by_the_next_run(
     world: World, step: str
 ) -> None:
     def die(reached: str) -> None:
@@ -142,7 +142,7 @@ def test_who_dies_between_the_renames_leaves_the_rows_to_the_next_one(
     assert world.rows() == ROWS
 
 
-def test_rows_that_were_written_since_the_copy_was_made_are_not_left_behind(world: World) -> None:
+def test_an_exchange_is_refused_if_rows_were_written_after_the_copy_was_made(world: World) -> None:
     world.copy()
     txn_id = world.client.open_txn()
     world.client.allocate_write_id(txn_id, REF)
@@ -155,7 +155,7 @@ def test_rows_that_were_written_since_the_copy_was_made_are_not_left_behind(worl
     assert world.kinds == {"t": ACID}
 
 
-def test_rows_that_were_written_since_are_not_taken_back(world: World) -> None:
+def test_the_way_back_is_refused_if_rows_were_written_to_the_flat_table(world: World) -> None:
     world.copy()
     world.exchange().leave()
     world.put(f"{NAME}/000000_0_copy_1", "new")
@@ -164,7 +164,7 @@ def test_rows_that_were_written_since_are_not_taken_back(world: World) -> None:
     assert (world.kinds["t"], world.rows()) == (NONE, ["new", *ROWS])
 
 
-def test_tables_of_others_are_not_touched(world: World) -> None:
+def test_tables_that_are_not_copies_of_ours_are_neither_renamed_nor_dropped(world: World) -> None:
     world.make(COPY, NONE, {COPY_OF: "default.t#another"}, "000000_0")
     with pytest.raises(ConversionRefusedError, match="is not a flat copy of it"):
         world.exchange().leave()
@@ -178,7 +178,7 @@ def test_tables_of_others_are_not_touched(world: World) -> None:
     assert world.kinds == {NAME: NONE, "t__acid": ACID}
 
 
-def test_what_was_about_to_become_a_copy_is_removed_and_never_gets_the_name(world: World) -> None:
+def test_an_unfinished_copy_is_removed_and_never_gets_the_name_of_the_table(world: World) -> None:
     half = TableRef("default", f"{NAME}__ctas_0123456789_{NONCE}")
     mark = copy_mark(REF, world.client.get_table(REF))
     world.make(half, TransactionalKind.INSERT_ONLY, {COPY_OF: mark}, "delta_1_1_0/000000_0")
@@ -190,7 +190,7 @@ def test_what_was_about_to_become_a_copy_is_removed_and_never_gets_the_name(worl
     assert world.kinds == {"t": ACID}
 
 
-def test_a_copy_that_somebody_has_given_a_name_is_not_dropped(world: World) -> None:
+def test_a_copy_that_a_user_renamed_is_not_dropped(world: World) -> None:
     world.copy()
     world.client.server.rename(COPY, TableRef("default", "t__flat_yesterday"))
     world.exchange().make_room()
@@ -199,14 +199,14 @@ def test_a_copy_that_somebody_has_given_a_name_is_not_dropped(world: World) -> N
     assert world.kinds == {"t__flat_yesterday": NONE, "t__acid": ACID}
 
 
-def test_a_copy_that_is_no_copy_any_more_has_no_way_back(world: World) -> None:
+def test_a_table_that_lost_its_copy_mark_has_no_way_back(world: World) -> None:
     world.copy()
     world.exchange().leave()
     world.client.set_table_parameters(REF, {COPY_OF: None})
     assert world.exchange().way_back(world.client.get_table(REF)) is None
 
 
-def test_names_are_exchanged_under_a_lock_that_is_held(world: World) -> None:
+def test_names_are_exchanged_only_while_the_lock_is_held(world: World) -> None:
     world.copy()
 
     def lost(reached: str) -> None:
@@ -236,7 +236,7 @@ def test_names_are_exchanged_under_a_lock_that_is_held(world: World) -> None:
 
 @pytest.mark.parametrize("is_done", [True, False])
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_rename_that_fails_leaves_a_table_with_the_name(
+def test_recovery_after_a_failed_rename_keeps_all_rows_under_the_name_of_the_table(
     world: World, number: int, is_done: bool
 ) -> None:
     world.copy()
@@ -263,7 +263,7 @@ def test_a_rename_that_fails_leaves_a_table_with_the_name(
     assert len(world.kinds) == 2
 
 
-def test_a_table_that_somebody_makes_between_the_renames_stays(world: World) -> None:
+def test_a_foreign_table_created_between_the_renames_is_kept(world: World) -> None:
     world.copy()
     other = TableRef("default", "other")
 
@@ -279,7 +279,7 @@ def test_a_table_that_somebody_makes_between_the_renames_stays(world: World) -> 
     assert world.rows(KEPT) == world.rows(COPY) == ROWS
 
 
-def test_a_copy_that_is_not_flat_yet_does_not_take_the_place(world: World) -> None:
+def test_a_copy_that_is_not_yet_flat_does_not_get_the_name_of_the_table(world: World) -> None:
     mark = copy_mark(REF, world.client.get_table(REF))
     only = TransactionalKind.INSERT_ONLY
     world.make(COPY, only, {COPY_OF: mark}, "delta_0000001_0000001_0000/000000_0")

@@ -1,4 +1,4 @@
-"""What comes while a compaction has no lock: none of it is lost, doubled or brought back."""
+"""Changes while a compaction holds no lock: no row is lost, doubled or restored."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def at(step: str, act: Callable[[], object]) -> Callable[[str], None]:
 
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
 @pytest.mark.parametrize("step", ["snapshot", "staged"])
-def test_what_an_overwrite_has_replaced_meanwhile_is_not_compacted(
+def test_files_that_an_overwrite_replaced_meanwhile_are_not_compacted(
     server: FakeMetastore, table: TableInfo, choice: CompactionChoice, step: str
 ) -> None:
     client = FakeClient(server)
@@ -96,7 +96,7 @@ def test_what_an_overwrite_has_replaced_meanwhile_is_not_compacted(
 
 @pytest.mark.parametrize("keeps_hidden", [False, True])
 @pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
-def test_what_was_truncated_in_place_meanwhile_does_not_come_back(
+def test_rows_truncated_in_place_during_a_compaction_do_not_reappear(
     server: FakeMetastore, table: TableInfo, choice: CompactionChoice, *, keeps_hidden: bool
 ) -> None:
     client = FakeClient(server)
@@ -116,7 +116,7 @@ def test_what_was_truncated_in_place_meanwhile_does_not_come_back(
     assert there(table, "_tmp") == []
 
 
-def test_originals_that_were_truncated_meanwhile_do_not_come_back(
+def test_original_files_truncated_during_a_compaction_do_not_reappear(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     client = FakeClient(server)
@@ -136,7 +136,7 @@ def test_originals_that_were_truncated_meanwhile_do_not_come_back(
     assert values(client, table) == []
 
 
-def test_a_partition_that_was_made_again_meanwhile_gets_none_of_its_old_rows(
+def test_a_table_recreated_during_a_compaction_gets_none_of_its_old_rows(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     client = FakeClient(server)
@@ -159,7 +159,7 @@ def test_a_partition_that_was_made_again_meanwhile_gets_none_of_its_old_rows(
     assert there(table, "base_") == there(table, "_tmp") == []
 
 
-def test_a_compaction_gives_up_where_an_exclusive_lock_does_not_end(
+def test_a_compaction_times_out_if_an_exclusive_lock_is_not_released(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = FakeClient(server)
@@ -178,7 +178,7 @@ def test_a_compaction_gives_up_where_an_exclusive_lock_does_not_end(
     assert compact(client, table, CompactionChoice.MAJOR).done
 
 
-def test_a_partition_that_a_drop_took_with_its_entry_ends_the_compaction_in_words(
+def test_a_compaction_whose_files_and_entry_were_dropped_ends_with_a_reason(
     server: FakeMetastore, table: TableInfo
 ) -> None:
     """4.x removes the entry of a dropped partition, and refuses to mark it."""

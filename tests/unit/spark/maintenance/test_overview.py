@@ -1,4 +1,4 @@
-"""A run over many partitions asks about those alone that need something, and passes none over."""
+"""A run over many partitions looks up only those that need work, and skips none of them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def ready_for_cleaning(client: FakeClient, table: TableInfo, n: str) -> int:
     return claim.entry_id
 
 
-def test_nobody_is_asked_about_partitions_that_need_nothing(
+def test_cleaning_makes_no_metastore_calls_for_partitions_that_need_no_work(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     overview = Overview.of(client, table)
@@ -155,7 +155,7 @@ def test_nobody_is_asked_about_partitions_that_need_nothing(
 
 
 @pytest.mark.parametrize("knows_the_table", [True, False])
-def test_a_killed_writer_is_confirmed_before_its_directory_is_removed(
+def test_the_ledger_entry_of_a_killed_writer_is_confirmed_before_its_delta_is_removed(
     client: Watched, table: TableInfo, tmp_path: Path, *, knows_the_table: bool
 ) -> None:
     is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
@@ -167,10 +167,10 @@ def test_a_killed_writer_is_confirmed_before_its_directory_is_removed(
     assert is_confirmed()
 
 
-def test_a_writer_that_is_killed_while_a_run_begins_is_confirmed(
+def test_the_ledger_entry_of_a_writer_killed_while_a_run_begins_is_confirmed(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
-    """The notes are listed first. Much may be asked before the snapshot, which shows its write."""
+    """The notes are listed first. The snapshot, which shows the write, may come much later."""
     notes = VersionNotes.of(table).listed_once()
     assert notes.tags() == ()
     is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
@@ -179,7 +179,7 @@ def test_a_writer_that_is_killed_while_a_run_begins_is_confirmed(
     assert is_confirmed()
 
 
-def test_a_killed_writer_is_not_confirmed_by_a_directory_that_stays(
+def test_the_ledger_entry_of_a_killed_writer_is_not_confirmed_while_its_delta_is_kept(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
@@ -190,7 +190,7 @@ def test_a_killed_writer_is_not_confirmed_by_a_directory_that_stays(
     assert not is_confirmed()
 
 
-def test_what_is_aborted_goes_from_a_partition_with_nothing_else_to_clean(
+def test_aborted_deltas_are_removed_from_a_partition_with_nothing_else_to_clean(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     assert insert(client, aborts=True) == 3
@@ -206,7 +206,7 @@ def test_what_is_aborted_goes_from_a_partition_with_nothing_else_to_clean(
     assert there(tmp_path, "1") == kept
 
 
-def test_left_over_staging_goes_from_a_partition_with_nothing_else_to_clean(
+def test_old_staged_files_are_removed_from_a_partition_with_nothing_else_to_clean(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     put(tmp_path, "1", "_tmp_hiveacid_1-1-0123456789ab")
@@ -214,7 +214,7 @@ def test_left_over_staging_goes_from_a_partition_with_nothing_else_to_clean(
     assert len(there(tmp_path, "1")) == 2
 
 
-def test_the_queue_is_told_of_a_partition_that_somebody_else_has_cleaned(
+def test_the_entry_of_a_partition_that_is_already_clean_is_marked_as_cleaned(
     client: Watched, table: TableInfo
 ) -> None:
     entry_id = ready_for_cleaning(client, table, "1")
@@ -223,7 +223,7 @@ def test_the_queue_is_told_of_a_partition_that_somebody_else_has_cleaned(
     assert entry.state is CompactionState.SUCCEEDED
 
 
-def test_a_compaction_that_is_ready_only_now_waits_for_a_look_that_begins_later(
+def test_an_entry_that_becomes_ready_after_the_overview_is_left_to_the_next_run(
     client: Watched, table: TableInfo
 ) -> None:
     overview = Overview.of(client, table)
@@ -233,7 +233,7 @@ def test_a_compaction_that_is_ready_only_now_waits_for_a_look_that_begins_later(
     assert entry.state is CompactionState.READY_FOR_CLEANING
 
 
-def test_what_becomes_ready_while_a_partition_is_looked_at_was_not_cleaned(
+def test_an_entry_that_becomes_ready_during_a_cleaning_is_not_marked_as_cleaned(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     class Late(FakeClient):
@@ -249,10 +249,10 @@ def test_what_becomes_ready_while_a_partition_is_looked_at_was_not_cleaned(
     assert outcome.marked_entries == ()
 
 
-def test_a_note_that_nothing_needs_any_more_does_not_outlast_the_next_run(
+def test_the_note_about_a_missing_directory_is_removed_by_the_next_run(
     client: Watched, table: TableInfo
 ) -> None:
-    """The name of its directory may come back, and would be taken for seen long ago."""
+    """A new directory of the same name would otherwise count as seen long ago."""
     notes = TableNotes.of(table)
     seen = FirstSeen(high_watermark=client.valid_txns().high_watermark, at_s=1.0)
     notes.note_first_seen(day("1"), {"base_0000002": seen})
@@ -260,7 +260,7 @@ def test_a_note_that_nothing_needs_any_more_does_not_outlast_the_next_run(
     assert notes.noted(HiddenFiles(table.location)) == frozenset()
 
 
-def test_the_note_of_a_compaction_goes_when_the_server_has_cleaned_after_it(
+def test_the_note_of_a_compaction_is_removed_when_its_queue_entry_is_done_or_gone(
     client: Watched, table: TableInfo
 ) -> None:
     notes = TableNotes.of(table)
@@ -330,7 +330,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
     assert len(listed) <= (3 if is_kept else 2)
 
 
-def test_a_partition_compacted_and_cleaned_since_the_run_began_is_no_error(
+def test_a_partition_compacted_and_cleaned_since_the_run_began_causes_no_error(
     client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     overview = Overview.of(client, table)
@@ -342,7 +342,7 @@ def test_a_partition_compacted_and_cleaned_since_the_run_began_is_no_error(
     assert there(tmp_path, "1") == ["base_0000003"]
 
 
-def test_nobody_is_asked_about_partitions_that_are_not_due_for_compaction(
+def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
     client: Watched, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     txns = client.valid_txns()

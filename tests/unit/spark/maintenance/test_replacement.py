@@ -1,4 +1,4 @@
-"""What a compaction removes before it publishes, and what it takes back when it has died."""
+"""What a compaction removes before it publishes, and what it removes after a failure."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def singles(low: int, high: int) -> list[str]:
     return [f"delta_{w:07d}_{w:07d}_0000" for w in range(low, high + 1)]
 
 
-def test_what_a_dead_compactor_of_the_same_range_left_is_removed_and_nothing_else(
+def test_only_the_result_of_a_dead_compactor_with_the_same_range_is_removed(
     root: Path,
 ) -> None:
     put(root, *singles(1, 3), "delta_0000001_0000003_v0000012", "delta_0000001_0000002_v0000012")
@@ -87,7 +87,7 @@ def test_what_a_dead_compactor_of_the_same_range_left_is_removed_and_nothing_els
     assert there(root) == {*singles(1, 3), "delta_0000001_0000002_v0000012"}
 
 
-def test_what_a_successor_has_made_while_we_stood_still_stays(root: Path) -> None:
+def test_the_result_of_a_later_compactor_with_the_same_range_is_kept(root: Path) -> None:
     put(root, *singles(1, 3))
     found = replacement(root, CompactionChoice.MINOR)
     put(root, "delta_0000001_0000003_v0000016")
@@ -95,7 +95,7 @@ def test_what_a_successor_has_made_while_we_stood_still_stays(root: Path) -> Non
     assert there(root) == {*singles(1, 3), "delta_0000001_0000003_v0000016"}
 
 
-def test_a_result_with_a_suffix_is_void_without_its_transaction(root: Path) -> None:
+def test_a_result_with_a_visibility_suffix_is_removed_if_its_transaction_fails(root: Path) -> None:
     put(root, *singles(1, 3))
     found = replacement(root, CompactionChoice.MINOR)
     found.publish()
@@ -104,7 +104,7 @@ def test_a_result_with_a_suffix_is_void_without_its_transaction(root: Path) -> N
     assert there(root) == {*singles(1, 3)}
 
 
-def test_a_published_base_stays_though_its_transaction_failed(root: Path) -> None:
+def test_a_published_base_is_kept_although_its_transaction_failed(root: Path) -> None:
     put(root, *singles(1, 3))
     found = replacement(root, CompactionChoice.MAJOR)
     found.publish()
@@ -112,7 +112,7 @@ def test_a_published_base_stays_though_its_transaction_failed(root: Path) -> Non
     assert there(root) == {*singles(1, 3), "base_0000003"}
 
 
-def test_a_published_base_that_doubles_rows_beside_a_wider_delta_goes(root: Path) -> None:
+def test_a_published_base_that_would_double_rows_of_a_wider_delta_is_removed(root: Path) -> None:
     put(root, *singles(1, 3))
     found = replacement(root, CompactionChoice.MAJOR)
     put(root, "delta_0000001_0000005")
@@ -121,7 +121,7 @@ def test_a_published_base_that_doubles_rows_beside_a_wider_delta_goes(root: Path
     assert there(root) == {*singles(1, 3), "delta_0000001_0000005"}
 
 
-def test_a_published_base_that_may_be_all_that_is_left_stays(root: Path) -> None:
+def test_a_published_base_is_kept_if_the_deltas_that_it_replaces_are_gone(root: Path) -> None:
     put(root, *singles(1, 3))
     found = replacement(root, CompactionChoice.MAJOR)
     for name in singles(1, 2):
@@ -139,7 +139,7 @@ def test_a_published_base_that_may_be_all_that_is_left_stays(root: Path) -> None
         (CompactionChoice.MINOR, "delta_0000001_0000003_v0000015"),
     ],
 )
-def test_a_compacted_base_is_marked_as_one_and_nothing_else_is(
+def test_a_compacted_base_is_marked_as_compacted_and_a_compacted_delta_is_not(
     root: Path, choice: CompactionChoice, directory: str
 ) -> None:
     put(root, *singles(1, 3))

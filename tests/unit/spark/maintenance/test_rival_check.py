@@ -1,4 +1,4 @@
-"""What a compaction counts as committed beside it, under the policy that lets it fail for that."""
+"""Which commits conflict with a compaction, under the policy that lets it fail for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("first", ["list_directories", "valid_write_ids"])
-def test_who_was_at_work_when_a_compaction_began_has_committed_beside_it(
+def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
     server: FakeMetastore,
     client: FakeClient,
     table: TableInfo,
@@ -41,7 +41,7 @@ def test_who_was_at_work_when_a_compaction_began_has_committed_beside_it(
     monkeypatch: pytest.MonkeyPatch,
     first: str,
 ) -> None:
-    """Whichever of its two looks is the first, and whatever comes between them."""
+    """Whichever of its two looks comes first, also for a write between them."""
     writing: list[TxnId] = []
 
     def publish() -> None:
@@ -101,7 +101,7 @@ class Overtaken(FakeClient):
         return super().lock(request)
 
 
-def test_what_commits_before_a_compaction_has_its_lock_has_committed_beside_it(
+def test_a_write_committed_before_a_compaction_gets_its_lock_conflicts_with_it(
     server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark(monkeypatch)

@@ -117,7 +117,7 @@ def run(
 
 @pytest.mark.parametrize("at_once", [1, 4])
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_job_lists_the_hidden_directory_at_most_twice_however_many_partitions_it_compacts(
+def test_a_job_lists_the_hidden_directory_at_most_twice_for_any_number_of_partitions(
     server: FakeMetastore,
     parted: TableInfo,
     listings: list[str],
@@ -138,10 +138,10 @@ def test_a_job_lists_the_hidden_directory_at_most_twice_however_many_partitions_
     assert is_confirmed()
 
 
-def test_a_writer_that_is_killed_after_the_listing_is_confirmed_too(
+def test_the_ledger_entry_of_a_writer_killed_after_the_listing_is_confirmed(
     server: FakeMetastore, parted: TableInfo, listings: list[str]
 ) -> None:
-    """Its write is in the snapshot of a later partition, and was not in the listing's."""
+    """The snapshot of a later partition contains its write; the snapshot at the listing did not."""
     client, entries = FakeClient(server), []
 
     def killed(step: str) -> None:
@@ -155,7 +155,7 @@ def test_a_writer_that_is_killed_after_the_listing_is_confirmed_too(
     assert len(listings) <= 4  # that of the test, and once more for the write
 
 
-def test_a_base_with_the_number_of_an_aborted_write_is_no_reason_to_list_again(
+def test_a_base_named_after_an_aborted_write_id_causes_no_further_listing(
     server: FakeMetastore, parted: TableInfo, listings: list[str]
 ) -> None:
     """Hive's worker names its base after the highest write ID, whatever became of that write."""
@@ -173,7 +173,7 @@ def test_a_base_with_the_number_of_an_aborted_write_is_no_reason_to_list_again(
     assert len(listings) <= 2
 
 
-def test_an_entry_of_many_partitions_is_confirmed_once(
+def test_a_ledger_entry_of_many_partitions_is_confirmed_only_once(
     server: FakeMetastore, parted: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = _unconfirmed(parted, "p=0", WriteId(1), TxnId(1))
@@ -185,10 +185,10 @@ def test_an_entry_of_many_partitions_is_confirmed_once(
     assert [one.is_confirmed for one in written] == [True]
 
 
-def test_a_table_that_is_kept_stays_kept_by_many_of_our_compactions_at_once(
+def test_a_kept_table_stays_kept_during_many_simultaneous_compactions_of_ours(
     server: FakeMetastore, parted: TableInfo
 ) -> None:
-    """Each of them finds the entries of the others in the queue."""
+    """Each compaction finds the queue entries of the others."""
     client = FakeClient(server)
     keep(client, parted)
     for number in range(2):
@@ -199,7 +199,7 @@ def test_a_table_that_is_kept_stays_kept_by_many_of_our_compactions_at_once(
     assert not promises.is_broken([e.entry_id for e in client.show_compactions(parted.ref)])
 
 
-def test_another_clients_compaction_beside_a_job_ends_the_promise_once(
+def test_a_foreign_compaction_during_a_job_ends_the_guarantee_of_a_kept_table(
     server: FakeMetastore, parted: TableInfo, listings: list[str]
 ) -> None:
     if server.generation is MetastoreGeneration.V3:

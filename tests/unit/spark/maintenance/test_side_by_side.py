@@ -45,7 +45,7 @@ def test_results_come_in_the_order_of_the_partitions(client: FakeClient, table: 
 
 
 @pytest.mark.parametrize("failing", [("day=2",), ("day=1", "day=3"), ("day=1", "day=2", "day=3")])
-def test_a_failure_of_any_partition_is_raised_by_name(
+def test_the_error_names_each_failed_and_each_finished_partition(
     client: FakeClient, table: TableInfo, failing: tuple[str, ...]
 ) -> None:
     with pytest.raises(PartitionsFailedError) as caught:
@@ -56,12 +56,14 @@ def test_a_failure_of_any_partition_is_raised_by_name(
     assert all(day.upper() in str(caught.value) for day in done), "which crosses the seam"
 
 
-def test_the_only_partition_fails_as_itself(client: FakeClient, table: TableInfo) -> None:
+def test_the_error_of_a_single_partition_is_raised_unchanged(
+    client: FakeClient, table: TableInfo
+) -> None:
     with pytest.raises(StorageError, match="no disk"):
         outcome(client, table, {"day=1": StorageError("no disk")}, days=DAYS[:1])
 
 
-def test_a_newer_copy_of_the_job_is_said_before_all_else(
+def test_a_newer_copy_of_the_job_is_reported_before_all_other_failures(
     client: FakeClient, table: TableInfo
 ) -> None:
     fenced = FencedError(job_key="k", txn_id=1, newer_txn_id=2)
@@ -69,7 +71,7 @@ def test_a_newer_copy_of_the_job_is_said_before_all_else(
         outcome(client, table, {"day=1": StorageError("no disk"), "day=3": fenced})
 
 
-def test_a_connection_serves_the_next_partition_unless_something_went_wrong_on_it(
+def test_a_connection_is_reused_for_the_next_partition_unless_a_partition_failed_on_it(
     client: FakeClient, table: TableInfo
 ) -> None:
     served: list[tuple[MetastorePort, str]] = []
@@ -93,7 +95,7 @@ def test_a_connection_serves_the_next_partition_unless_something_went_wrong_on_i
     assert closed == [one, three, six]
 
 
-def test_a_thousand_partitions_take_a_few_connections_at_once(
+def test_a_thousand_partitions_use_at_most_eight_connections_at_once(
     client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []

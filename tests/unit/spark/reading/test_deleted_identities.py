@@ -1,4 +1,4 @@
-"""Which identities delete events can be of: a row outside is not looked up among them."""
+"""The ranges of row IDs that delete events can have; a row outside them needs no lookup."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def of(bucket: int, statement: int) -> int:
         ([(of(4, 2), of(4, 2)), (of(0, 3), of(1, 3))], (V1, V1 + 4), ANY),
     ],
 )
-def test_several_buckets_say_nothing_of_statements(
+def test_only_a_range_within_one_bucket_limits_the_statement_ids(
     pairs: list[tuple[int, int]], buckets: tuple[int, int], statements: tuple[int, int]
 ) -> None:
     assert _halves(pairs) == (buckets, statements)
 
 
-def test_a_file_that_does_not_say_leaves_both_open() -> None:
+def test_without_a_known_range_neither_bucket_nor_statement_ids_are_limited() -> None:
     assert _halves(None) == (None, None)

@@ -1,6 +1,6 @@
-"""How a snapshot is held, and what a program's own session is given before a table is looked at.
+"""How a snapshot is held, and what a session gets before the files of a table are listed.
 
-Nobody reads one here.
+These tests read no table.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def partitioned(client: FakeClient, clock: ManualClock, monkeypatch: pytest.Monk
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["none", "opened", "allocated", "locked", "fenced", "snapshot"])
-def test_a_reader_that_is_killed_while_it_begins_anew_stays_ended(
+def test_a_reader_that_is_killed_during_its_restart_stays_aborted(
     server: FakeMetastore, client: FakeClient, partitioned: str, step: str
 ) -> None:
-    """What it goes on to write, as a feed does, has no transaction that would hide it."""
+    """No transaction hides what the reader writes afterwards, for example a change feed."""
     other, ref, seen = FakeClient(server), TableRef.parse(partitioned), list[str]()
 
     def on_step(name: str) -> None:
@@ -82,10 +82,10 @@ def test_a_reader_that_is_killed_while_it_begins_anew_stays_ended(
     assert server.locks == {}
 
 
-def test_a_reader_of_an_earlier_try_ends_no_later_one_that_began_first(
+def test_a_late_reader_of_an_earlier_try_is_fenced_and_does_not_abort_the_later_try(
     server: FakeMetastore, client: FakeClient, partitioned: str
 ) -> None:
-    """Its driver has waited in a cluster's queue."""
+    """The driver of the earlier try waited in the queue of a cluster."""
     ref = TableRef.parse(partitioned)
     with held_snapshot(client, [partitioned], job_key=KEY, attempt=TRY_2) as snapshot:
         with (
@@ -97,7 +97,7 @@ def test_a_reader_of_an_earlier_try_ends_no_later_one_that_began_first(
         snapshot.confirm_alive()
 
 
-def test_python_may_go_where_the_sessions_jvm_may_before_files_are_listed(
+def test_python_gets_store_settings_and_tokens_before_files_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[tuple[str, object]] = []
@@ -122,7 +122,7 @@ def test_python_may_go_where_the_sessions_jvm_may_before_files_are_listed(
     assert done == [("settings", session), ("tokens", session), ("list", session)]
 
 
-def test_a_table_that_the_snapshot_was_not_taken_of_is_named(
+def test_a_read_of_a_table_outside_the_snapshot_raises_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nothing: Any = None

@@ -1,4 +1,4 @@
-"""What a target says of its partitions; nobody reads one here."""
+"""What a target knows about its partitions; these tests read no partition."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def target_of(days: list[PartitionName], places: list[str], *, is_narrow: bool =
     )
 
 
-def test_only_partitions_in_unusual_places_are_told_to_every_task() -> None:
+def test_tasks_get_only_the_partition_locations_that_differ_from_the_default() -> None:
     days = [TABLE.partition_name([day]) for day in ("1", "a=b", "3")]
     places = ["file:/d/t/day=1", "file:/d/t/day=a%3Db", "file:/elsewhere"]
     target = target_of(days, places)
     assert target.elsewhere == {days[2]: "file:/elsewhere"}
 
 
-def test_of_partitions_that_were_chosen_before_the_locks_nobody_asks_spark_again() -> None:
+def test_partitions_selected_before_the_locks_are_not_selected_with_spark_again() -> None:
     days = [TABLE.partition_name([day]) for day in "12"]
     target = target_of(days, ["file:/d/t/day=1", "file:/d/t/day=2"], is_narrow=True)
     nothing: Any = None  # there is no session, no source and no predicate

@@ -1,4 +1,4 @@
-"""What a try finds a feed and its table to be; feeds are tried whole in tests/spark."""
+"""How a try checks a change feed and its table; tests/spark runs complete change feeds."""
 
 from __future__ import annotations
 
@@ -63,8 +63,10 @@ def job(job_key: str, try_number: int = 1, generation: int = 0, **asked: Any) ->
     return SimpleNamespace(spec=spec)
 
 
-def test_a_feed_is_read_as_the_try_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By which who reads for another try of it, or kills one, tells them apart."""
+def test_the_snapshot_of_a_change_feed_carries_its_job_key_and_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other tries and kills recognize the transactions of each try by them."""
     given: dict[str, Any] = {}
 
     def held(*_: object, **terms: object) -> None:
@@ -89,7 +91,7 @@ def test_a_feed_is_read_as_the_try_that_it_is(monkeypatch: pytest.MonkeyPatch) -
 
 # Tried again, cleared, deleted and made again.
 @pytest.mark.parametrize(("try_number", "generation"), [(2, 0), (1, 1), (1, 0)])
-def test_a_run_finds_its_range_though_another_run_went_on(
+def test_a_run_finds_its_own_range_after_a_later_run_has_continued_the_feed(
     tmp_path: Path, try_number: int, generation: int
 ) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
@@ -109,7 +111,7 @@ def test_a_run_finds_its_range_though_another_run_went_on(
         ({"where": "a > 1"}, {"where": "a > 1"}, None),
     ],
 )
-def test_a_run_that_asks_for_other_changes_is_not_answered_with_its_range_of_before(
+def test_a_run_that_requests_different_changes_does_not_get_its_earlier_range(
     tmp_path: Path, then: dict[str, Any], now: dict[str, Any], differing: str | None
 ) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
@@ -134,7 +136,7 @@ def test_a_run_that_asks_for_other_changes_is_not_answered_with_its_range_of_bef
         ("base_0000003_v0000009/bucket_00000", False),
     ],
 )
-def test_a_partition_that_came_with_rows_of_before_ends_a_feed(
+def test_an_added_partition_with_older_rows_stops_the_change_feed(
     tmp_path: Path, file: str, is_older: bool
 ) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -157,7 +159,7 @@ def test_a_partition_that_came_with_rows_of_before_ends_a_feed(
         _check_added(feed, last, {"p=1": 5, "p=2": 7}, snapshot)
 
 
-def test_a_feed_goes_on_with_the_rows_that_it_has(tmp_path: Path) -> None:
+def test_a_change_feed_continues_only_with_the_same_filter(tmp_path: Path) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     table: Any = SimpleNamespace(ref=REF, table_id="7")
     _check_same(feed, note(0, "one"), table, None)
@@ -174,8 +176,8 @@ def test_a_feed_goes_on_with_the_rows_that_it_has(tmp_path: Path) -> None:
             _check_same(feed, last, table, where)
 
 
-def test_a_primary_key_that_has_changed_is_asked_about(tmp_path: Path) -> None:
-    """Behind one that was dropped, rows that go without old values would have no key at all."""
+def test_a_change_feed_with_a_changed_primary_key_is_refused(tmp_path: Path) -> None:
+    """After the key was dropped, deleted rows without old values would have no key at all."""
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     feed.publish(feed.new_directory(0, "a"), replace(note(0, "one"), keys=("id", "day")), {})
     last = feed.last()
@@ -188,10 +190,10 @@ def test_a_primary_key_that_has_changed_is_asked_about(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("contract", "is_own"), [(None, True), (9, True), (10, False)])
-def test_a_range_that_an_earlier_release_has_written_is_this_runs(
+def test_a_range_that_an_earlier_release_wrote_belongs_to_the_same_run(
     tmp_path: Path, contract: int | None, *, is_own: bool
 ) -> None:
-    """Its keys named no installation; one without a name has the same key now, and is another."""
+    """Earlier keys named no installation; an unnamed installation has such keys today, too."""
     feed = ChangeFeed(f"file:{tmp_path}/feed")
     written = replace(note(0, "k"), contract=contract)
     feed.publish(feed.new_directory(0, "a"), written, {})

@@ -1,4 +1,4 @@
-"""Whose a table is that is there already, and which unfinished ones a job may remove."""
+"""Which job created an existing table, and which unfinished tables a job may remove."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def make(client: FakeClient, root: Path, name: str, made_by: str) -> None:
 @pytest.mark.parametrize(
     ("key", "version"), [(KEY, None), (NAMED, CONTRACT_VERSION), (NAMED, CONTRACT_VERSION + 1)]
 )
-def test_what_this_job_made_is_not_made_again_though_an_earlier_release_did(
+def test_a_table_that_this_job_created_with_any_release_is_not_created_again(
     client: FakeClient, tmp_path: Path, key: str, version: int | None
 ) -> None:
     make(client, tmp_path, "default.t", maker(key, version))
@@ -73,23 +73,23 @@ def test_what_this_job_made_is_not_made_again_though_an_earlier_release_did(
     ("key", "version"),
     [(KEY, CONTRACT_VERSION), (f"{KEY}@green", CONTRACT_VERSION), (f"{KEY}0", None)],
 )
-def test_what_another_job_made_is_in_the_way(
+def test_a_table_that_a_different_job_created_is_refused(
     client: FakeClient, tmp_path: Path, key: str, version: int | None
 ) -> None:
-    """An installation without a name has the same key, and is another."""
+    """An installation without a name has the same key, but is a different one."""
     make(client, tmp_path, "default.t", maker(key, version))
     with pytest.raises(DefinitionError, match="already exists"):
         create_and_fill(job(client))
 
 
-def test_a_job_whose_key_names_no_installation_finds_what_every_release_made(
+def test_a_job_without_an_installation_name_finds_its_table_of_an_earlier_release(
     client: FakeClient, tmp_path: Path
 ) -> None:
     make(client, tmp_path, "default.t", maker(KEY, None))
     assert create_and_fill(job(client, KEY, None)).status is JobStatus.ALREADY_DONE
 
 
-def test_a_table_says_which_job_made_it_by_which_contract(
+def test_a_table_property_names_the_job_and_contract_that_created_the_table(
     client: FakeClient, tmp_path: Path
 ) -> None:
     make(client, tmp_path, "default.s", "")

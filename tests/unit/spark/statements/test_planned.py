@@ -1,4 +1,4 @@
-"""What is known of a statement before it is begun, as far as no Spark is needed."""
+"""What is known about a statement before it starts, without Spark."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @pytest.mark.promise("W9")
 @pytest.mark.parametrize("spelled", [("p=1",), ("p=01", "p=1")])
-def test_a_truncation_is_of_one_partition_if_one_has_the_values(
+def test_a_truncation_is_fixed_to_a_partition_only_if_exactly_one_has_the_values(
     client: FakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelled: tuple[str, ...]
 ) -> None:
-    """Else an INSERT into the other one would be let in behind it, and its base would hide that."""
+    """Otherwise an INSERT into the other one would not conflict, and the base would hide it."""
     table = client.create_table(
         NewTable(
             ref=TableRef("default", "parts"),

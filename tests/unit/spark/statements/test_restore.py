@@ -81,7 +81,7 @@ def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restor
     assert there.touched() == Touched()
 
 
-def test_what_is_compared_is_where_something_was_written_since(
+def test_a_restore_compares_only_partitions_that_were_written_since_the_version(
     client: FakeClient, table: TableInfo
 ) -> None:
     def compared(version: int) -> list[list[int]]:
@@ -100,7 +100,7 @@ def test_what_is_compared_is_where_something_was_written_since(
     assert compared(2) == []
 
 
-def test_each_copy_of_a_partitions_files_has_a_number_of_its_own(
+def test_each_copied_file_of_a_partition_gets_its_own_bucket_id(
     client: FakeClient, table: TableInfo
 ) -> None:
     (whole,) = client.list_partitions(table)
@@ -115,7 +115,7 @@ def test_each_copy_of_a_partitions_files_has_a_number_of_its_own(
     assert [(copy.bucket, copy.size_bytes) for copy in copies] == [(0, 3), (1, 5)]
 
 
-def test_compressed_text_is_not_copied_under_a_name_that_hides_its_codec(
+def test_compressed_text_is_refused_as_the_name_of_its_copy_would_hide_the_codec(
     client: FakeClient, table: TableInfo
 ) -> None:
     (whole,) = client.list_partitions(table)
@@ -124,7 +124,7 @@ def test_compressed_text_is_not_copied_under_a_name_that_hides_its_codec(
         comparison(table, [(0, file)]).copies(plan_of(table), [whole])
 
 
-def test_a_constraint_is_held_against_the_rows_before_a_file_is_copied(
+def test_a_constraint_is_checked_against_the_rows_before_files_are_copied(
     client: FakeClient, table: TableInfo
 ) -> None:
     class Asked(Exception):  # noqa: N818 - no failure, but where the test ends

@@ -1,4 +1,4 @@
-"""What a statement lets the writers fetch of old rows; nobody looks at its frame here."""
+"""Which columns of old rows the writers fetch for a statement; the frame is a stand-in."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DELETE: Final = clause(MergeAction.DELETE)
         ((clause(MergeAction.UPDATE, "b"), DELETE), (("a",), ())),
     ],
 )
-def test_only_columns_that_an_update_leaves_alone_come_from_the_old_rows_of_updated_files(
+def test_only_unassigned_columns_are_fetched_from_the_old_rows_of_updated_files(
     clauses: tuple[Clause, ...], left_alone: tuple[tuple[str, ...], ...]
 ) -> None:
     frame: Any = Frame()

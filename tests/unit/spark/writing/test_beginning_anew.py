@@ -1,7 +1,7 @@
-"""A whole statement that another job overtakes; only its rows are not made by Spark.
+"""A complete statement that a different job overtakes; a stand-in makes its rows.
 
-A write that begins anew is a write: it ends its transaction, keeps its rank, and gives way to a
-newer copy of the job wherever that one turns up.
+A restarted write aborts its first transaction, keeps its rank, and gives way to a newer copy of the
+job at every step.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def states(server: FakeMetastore) -> list[TxnState]:
 
 
 @pytest.mark.promise("T11")
-def test_an_insert_that_an_overwrite_overtakes_is_applied_once_above_it(
+def test_an_insert_that_an_overwrite_overtakes_is_applied_once_with_a_higher_write_id(
     statement: Statement, table: TableInfo, server: FakeMetastore
 ) -> None:
     result = overtaken(statement).run()
@@ -139,7 +139,7 @@ def test_an_insert_that_an_overwrite_overtakes_is_applied_once_above_it(
     assert FakeClient(server).show_locks() == ()
 
 
-def test_whoever_begins_anew_keeps_its_rank(statement: Statement) -> None:
+def test_a_restarted_write_keeps_the_rank_of_its_first_transaction(statement: Statement) -> None:
     seen: list[tuple[Rival, ...]] = []
     look = {("snapshot", n): lambda: seen.append(statement.copies) for n in (1, 2)}
     overtaken(statement, at=look).run()
@@ -148,7 +148,7 @@ def test_whoever_begins_anew_keeps_its_rank(statement: Statement) -> None:
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", STEPS)
-def test_whoever_begins_anew_gives_way_to_a_newer_try_wherever_that_turns_up(
+def test_a_restarted_write_gives_way_to_a_newer_try_that_commits_at_any_step(
     statement: Statement, table: TableInfo, server: FakeMetastore, step: str
 ) -> None:
     newer = Statement(server=server, table=table, attempt=AttemptId(2, "2" * 12))
@@ -169,7 +169,7 @@ def test_whoever_begins_anew_gives_way_to_a_newer_try_wherever_that_turns_up(
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("operation", [INSERT, UPDATE])
 @pytest.mark.parametrize("step", STEPS)
-def test_whoever_begins_anew_gives_way_to_a_newer_try_that_is_at_work(
+def test_a_restarted_write_is_fenced_by_a_newer_try_that_is_still_running(
     statement: Statement,
     table: TableInfo,
     server: FakeMetastore,
@@ -194,7 +194,7 @@ def test_whoever_begins_anew_gives_way_to_a_newer_try_that_is_at_work(
         assert FakeClient(server).valid_txns().open == (txn.txn_id,)
 
 
-def test_whoever_is_overtaken_every_time_says_so_in_the_end_and_leaves_nothing(
+def test_a_write_that_is_overtaken_every_time_raises_an_error_and_leaves_no_files(
     table: TableInfo, server: FakeMetastore
 ) -> None:
     client, place = FakeClient(server), Path(table.location.removeprefix("file:"))
@@ -216,10 +216,10 @@ def test_whoever_is_overtaken_every_time_says_so_in_the_end_and_leaves_nothing(
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("operation", [INSERT, UPDATE, DELETE])
-def test_no_row_is_changed_under_a_lower_write_id_than_its_own(
+def test_a_row_is_never_changed_with_a_lower_write_id_than_its_own(
     table: TableInfo, server: FakeMetastore, operation: DataOperation
 ) -> None:
-    """Hive 4 passes over a delete event that is older than its row."""
+    """Hive 4 ignores a delete event that is older than its row."""
 
     def append(n: int) -> Callable[[], object]:
         return Statement(server=server, table=table, key=f"other {n}").run

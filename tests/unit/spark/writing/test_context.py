@@ -1,4 +1,4 @@
-"""What a job refuses before it begins a transaction, and how often it looks where it reaches."""
+"""What a job refuses before it opens a transaction, and how often it looks up partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def by_day(client: FakeClient) -> TableInfo:
     )
 
 
-def test_a_table_on_a_store_that_nobody_has_tried_is_refused_before_anything_is_begun(
+def test_a_table_on_an_unsupported_store_is_refused_before_a_transaction_is_opened(
     server: FakeMetastore, client: FakeClient, table: TableInfo
 ) -> None:
     server.tables[table.ref] = replace(table, location="gs://lake/w/t")
@@ -50,7 +50,7 @@ def test_a_table_on_a_store_that_nobody_has_tried_is_refused_before_anything_is_
     assert server.txns == {}
 
 
-def test_spark_is_asked_again_only_where_partitions_have_come(
+def test_spark_selects_partitions_again_only_if_partitions_were_added(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = by_day(client)
@@ -77,7 +77,7 @@ def test_spark_is_asked_again_only_where_partitions_have_come(
 
 
 @pytest.mark.parametrize(("names", "found"), [(None, ("1", "2")), (("2", "9"), ("2",)), ((), ())])
-def test_the_partitions_that_are_touched_are_those_of_them_that_there_are(
+def test_only_partitions_that_exist_count_as_touched(
     client: FakeClient, names: tuple[str, ...] | None, found: tuple[str, ...]
 ) -> None:
     table = by_day(client)
@@ -88,7 +88,7 @@ def test_the_partitions_that_are_touched_are_those_of_them_that_there_are(
         assert tuple(p.name.values[0] for p in places) == found
 
 
-def test_a_partition_that_is_not_found_by_its_name_is_looked_for_among_all(
+def test_a_partition_that_is_not_found_by_name_is_searched_for_among_all_partitions(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = by_day(client)

@@ -1,4 +1,4 @@
-"""How the files that Spark wrote are put together: by bytes, partition by partition."""
+"""How the files that Spark wrote are joined: by size, partition by partition."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def write(path: Path, values: list[int], key: str | None = None) -> None:
         ("file:/w/t", "ObserverReadProxyProvider", True),
     ],
 )
-def test_spark_commits_no_rows_where_its_list_may_be_an_observers(
+def test_spark_commits_no_flat_files_if_an_observer_name_node_may_list_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, location: str, provider: str, is_safe: bool
 ) -> None:
     names = f"org.apache.hadoop.hdfs.server.namenode.ha.{provider}"
@@ -94,13 +94,13 @@ def test_spark_commits_no_rows_where_its_list_may_be_an_observers(
     assert can_write_flat(dataclasses.replace(plan, table=table)) is is_safe
 
 
-def test_small_neighbours_become_one_file_and_large_ones_stay_alone() -> None:
+def test_small_adjacent_files_are_joined_and_large_files_are_not() -> None:
     sizes = [1, 40 * MB, 30 * MB, 100 * MB, 1, 2]
     copies = bucket_copies([flat(i, size) for i, size in enumerate(sizes)])
     assert made_of(copies) == [(0, [0, 1, 2]), (1, [3]), (2, [4, 5])]
 
 
-def test_a_file_that_is_too_large_becomes_several() -> None:
+def test_a_file_that_is_too_large_is_split() -> None:
     copies = bucket_copies([flat(0, 383 * MB), flat(1, 2_000 * MB), flat(2, 1), flat(3, 63 * MB)])
     assert made_of(copies) == [(0, [0]), *((i, [1]) for i in range(1, 9)), (9, [2, 3])]
     parts = [part for copy in copies[1:9] for part in copy.sources]
@@ -111,20 +111,20 @@ def test_a_file_that_is_too_large_becomes_several() -> None:
 
 
 @pytest.mark.parametrize("files", [4_097, 4_100, 10_000])
-def test_more_files_than_buckets_become_larger_ones(files: int) -> None:
+def test_more_files_than_bucket_ids_are_joined_into_larger_files(files: int) -> None:
     copies = bucket_copies([flat(i, 64 * MB) for i in range(files)])
     assert len(copies) <= 4096
     assert [c.bucket for c in copies] == list(range(len(copies)))
     assert [i for _, found in made_of(copies) for i in found] == list(range(files))
 
 
-def test_each_partition_has_its_own_files_whoever_wrote_them() -> None:
+def test_files_of_different_partitions_are_not_joined() -> None:
     groups = [-2, -2, 5, 5]
     copies = bucket_copies([flat(i, 63 * MB, group) for i, group in enumerate(groups)])
     assert made_of(copies) == [(0, [0, 1]), (0, [2, 3])]
 
 
-def test_a_task_copies_some_bytes_or_some_files(tmp_path: Path) -> None:
+def test_a_task_copies_a_limited_number_of_bytes_and_files(tmp_path: Path) -> None:
     plan = plan_at(tmp_path, partitioned=False)
     small = [BucketCopy(bucket=BucketId(i), sources=(), size_bytes=1) for i in range(100)]
     assert [len(t.copies) for t in copy_tasks(plan, small)] == [64, 36]
@@ -133,7 +133,7 @@ def test_a_task_copies_some_bytes_or_some_files(tmp_path: Path) -> None:
     assert copy_tasks(plan, []) == []
 
 
-def test_only_what_spark_has_committed_counts(tmp_path: Path) -> None:
+def test_only_files_that_spark_has_committed_are_used(tmp_path: Path) -> None:
     names = [
         "part-00001-x-c000.zstd.orc",
         "part-00000-x-c000.zstd.orc",
@@ -166,7 +166,9 @@ def test_only_what_spark_has_committed_counts(tmp_path: Path) -> None:
         "g=1/h=2/part-00000-x.c000.orc",
     ],
 )
-def test_no_file_is_passed_over_for_its_name(name: str, tmp_path: Path) -> None:
+def test_a_file_with_an_unexpected_name_is_refused_and_not_skipped(
+    name: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"abc")
@@ -193,7 +195,7 @@ def test_a_task_stages_a_file_for_each_bucket_with_rows(tmp_path: Path) -> None:
     assert (row["partition"], row["bucket"], row["rows"], row["updated"]) == ("[]", 0, 3, 0)
 
 
-def test_rows_go_where_their_files_say_that_they_belong(tmp_path: Path) -> None:
+def test_rows_are_written_to_the_partition_that_their_file_names(tmp_path: Path) -> None:
     plan = plan_at(tmp_path, partitioned=True)
     write(tmp_path / "part-0", [1, 2], '["a/b"]')
     write(tmp_path / "part-1", [3], "[null]")
@@ -212,7 +214,7 @@ def test_rows_go_where_their_files_say_that_they_belong(tmp_path: Path) -> None:
         assert orc.ORCFile(path.removeprefix("file:")).nrows == row["rows"]
 
 
-def test_two_partitions_of_one_number_are_written_the_other_way(tmp_path: Path) -> None:
+def test_files_of_two_partitions_with_the_same_number_are_refused(tmp_path: Path) -> None:
     plan = plan_at(tmp_path, partitioned=True)
     write(tmp_path / "part-0", [1], '["a"]')
     write(tmp_path / "part-1", [2], '["b"]')

@@ -40,9 +40,7 @@ def days(root: Path, *directories: str | None) -> list[PartitionInfo]:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_base_that_hides_the_write_is_found_in_whatever_partition_it_is(
-    tmp_path: Path, place: int
-) -> None:
+def test_a_base_that_hides_the_write_is_found_in_any_partition(tmp_path: Path, place: int) -> None:
     found: list[str | None] = ["base_0000003", None, "delta_0000003_0000003_0000"]
     found[place] = "base_0000005"
     hiding = hiding_directory(days(tmp_path, *found), newest(5), OWN, replaces=False)
@@ -50,7 +48,7 @@ def test_a_base_that_hides_the_write_is_found_in_whatever_partition_it_is(
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_what_was_there_before_or_is_not_committed_hides_nothing(
+def test_directories_with_lower_open_or_aborted_write_ids_hide_nothing(
     tmp_path: Path, replaces: bool
 ) -> None:
     names = ("base_0000003", "base_0000005", "base_0000006", "delta_0000003_0000003_0000", None)
@@ -58,14 +56,16 @@ def test_what_was_there_before_or_is_not_committed_hides_nothing(
     assert hiding_directory(there, write_ids, OWN, replaces=replaces) is None
 
 
-def test_a_base_above_the_end_of_the_list_hides_the_write_as_a_short_list_does_not_tell(
+def test_a_base_above_the_high_watermark_counts_as_committed_and_hides_the_write(
     tmp_path: Path,
 ) -> None:
     there = days(tmp_path, "base_0000005")
     assert hiding_directory(there, newest(4), OWN, replaces=False) is not None
 
 
-def test_of_a_compacted_delta_only_what_is_above_the_write_counts(tmp_path: Path) -> None:
+def test_a_compacted_delta_overtakes_only_with_committed_writes_above_the_overwrite(
+    tmp_path: Path,
+) -> None:
     there, write_ids = days(tmp_path, "delta_0000001_0000005"), newest(6, aborted=(5,))
     assert hiding_directory(there, write_ids, OWN, replaces=True) is None
     assert hiding_directory(there, newest(6), OWN, replaces=True) is not None
@@ -75,14 +75,14 @@ def test_of_a_compacted_delta_only_what_is_above_the_write_counts(tmp_path: Path
     ("write_ids", "is_late"),
     [(newest(4), False), (newest(5), True), (newest(5, aborted=(5,)), False)],
 )
-def test_who_is_overtaken_is_known_from_the_list_where_it_is_whole(
+def test_a_write_is_overtaken_if_the_list_shows_a_committed_higher_write_id(
     write_ids: ValidWriteIdList, is_late: bool
 ) -> None:
     assert is_overtaken(write_ids, OWN) is is_late
 
 
 @pytest.mark.parametrize(("replaces", "is_hidden"), [(False, False), (True, True)])
-def test_a_later_delta_stands_in_the_way_of_an_overwrite_alone(
+def test_a_delta_with_a_higher_write_id_overtakes_only_an_overwrite(
     tmp_path: Path, replaces: bool, is_hidden: bool
 ) -> None:
     there = days(tmp_path, None, "delta_0000005_0000005_0000")

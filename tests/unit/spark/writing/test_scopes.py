@@ -35,20 +35,24 @@ def locked(*changes: CheckedStatement) -> tuple[PartitionName, ...] | None:
     return access.partitions
 
 
-def test_one_statement_locks_the_partitions_that_it_finds(table: TableInfo) -> None:
+def test_a_single_statement_locks_the_partitions_that_it_selects(table: TableInfo) -> None:
     assert locked(change(table, ONE, is_fixed=False)) == (ONE,)
 
 
-def test_several_lock_partitions_only_if_all_of_them_are_named(table: TableInfo) -> None:
-    """What is found among those that there are leaves out what an earlier statement adds."""
+def test_several_statements_lock_partitions_only_if_every_statement_names_them(
+    table: TableInfo,
+) -> None:
+    """A search among existing partitions misses partitions that an earlier statement adds."""
     named = change(table, ONE, is_fixed=True)
     assert locked(named, change(table, TWO, is_fixed=True), named) == (ONE, TWO)
     assert locked(named, change(table, ONE, is_fixed=False)) is None
     assert locked(change(table, ONE, is_fixed=False), named) is None
 
 
-def test_a_named_partition_that_was_seen_is_looked_for_among_all(table: TableInfo) -> None:
-    """The metastore may have it under a name that is escaped otherwise."""
+def test_a_named_partition_that_was_seen_is_searched_for_among_all_partitions(
+    table: TableInfo,
+) -> None:
+    """The metastore may store its name with a different escaping."""
     truncation = dataclasses.replace(
         change(table, ONE, is_fixed=True), partitions=lambda: Touched(names=(ONE,), seen=(ONE, TWO))
     )
@@ -56,7 +60,7 @@ def test_a_named_partition_that_was_seen_is_looked_for_among_all(table: TableInf
         assert found.seen == ((ONE, TWO) if found.names == (ONE,) else ())
 
 
-def test_a_table_is_locked_for_all_that_is_done_to_it(table: TableInfo) -> None:
+def test_the_lock_of_a_table_covers_the_operations_of_all_statements(table: TableInfo) -> None:
     changes = [change(table, ONE, is_fixed=True), change(table, ONE, is_fixed=False)]
     for order in (changes, changes[::-1]):
         (access,) = job._accesses(order, job._touched(order))

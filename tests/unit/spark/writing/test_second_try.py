@@ -1,9 +1,9 @@
-"""A write that is overtaken after its work: what is done again, and what is not.
+"""A write that is overtaken after its work: what is repeated, and what is not.
 
-Whose transaction was ended by others ends, too, whoever it was and however long nothing was heard.
+A write stops if its transaction was aborted from outside, even after a long loss of connection.
 
-Rows are made by a stand-in that counts how often; how a file gets another write ID is the affair of
-`storage.acid.write.reissue`, for which a stand-in writes down who asked.
+A stand-in makes the rows and counts its calls. A second stand-in, for `storage.acid.write.reissue`,
+records which files were to get a new write ID.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def killed(server: FakeMetastore, table: TableInfo) -> None:
 
 
 @pytest.mark.promise("O4")
-def test_an_insert_that_an_overwrite_hides_is_published_above_it_and_not_made_again(
+def test_an_overtaken_insert_is_published_again_without_computing_its_rows_again(
     statement: Statement, server: FakeMetastore, table: TableInfo, reissued: list[Reissue]
 ) -> None:
     statement.at["registered"] = foreign(server, table, "base_{}")
@@ -222,7 +222,7 @@ def test_an_insert_that_an_overwrite_hides_is_published_above_it_and_not_made_ag
 @pytest.mark.parametrize("is_killed", [False, True])
 @pytest.mark.parametrize("step", ["staged", "registered", "verified", "noted", "published"])
 @pytest.mark.parametrize("operation", [INSERT, UPDATE])
-def test_who_was_out_of_touch_until_it_was_given_up_ends(
+def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
     statement: Statement,
     server: FakeMetastore,
     table: TableInfo,
@@ -232,7 +232,7 @@ def test_who_was_out_of_touch_until_it_was_given_up_ends(
     *,
     is_killed: bool,
 ) -> None:
-    """It may have been killed meanwhile, or an administrator has ended it: nobody can tell."""
+    """It may have been killed meanwhile, or an administrator may have aborted it."""
 
     def cut_off() -> None:
         if is_killed:
@@ -253,7 +253,7 @@ def test_who_was_out_of_touch_until_it_was_given_up_ends(
 @pytest.mark.parametrize(
     "step", ["taken back", "opened", "allocated", "locked", "snapshot", "staged", "published"]
 )
-def test_who_is_killed_while_it_begins_anew_stays_ended(
+def test_a_write_that_is_killed_during_its_restart_stays_aborted(
     statement: Statement,
     server: FakeMetastore,
     table: TableInfo,
@@ -261,7 +261,7 @@ def test_who_is_killed_while_it_begins_anew_stays_ended(
     step: str,
     operation: DataOperation,
 ) -> None:
-    """Whoever kills it finds a lock of it at any moment."""
+    """A kill finds a lock of the job at any moment."""
     write, take_back = foreign(server, table, "base_{}"), TableWrite.take_back
     statement.operation = operation
 
@@ -283,7 +283,7 @@ def test_who_is_killed_while_it_begins_anew_stays_ended(
     assert committed == [2]
 
 
-def test_who_is_overtaken_for_the_last_time_leaves_no_transaction_open(
+def test_a_write_that_is_overtaken_in_its_last_restart_leaves_no_transaction_open(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
     def again() -> None:
@@ -301,7 +301,7 @@ def test_who_is_overtaken_for_the_last_time_leaves_no_transaction_open(
 
 @pytest.mark.parametrize("lock_timeout_s", [0.0, 5.0])
 @pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
-def test_nobody_waits_for_the_locks_of_its_own_last_transaction(
+def test_a_restart_does_not_wait_for_the_locks_of_its_previous_transaction(
     statement: Statement,
     server: FakeMetastore,
     table: TableInfo,
@@ -316,10 +316,10 @@ def test_nobody_waits_for_the_locks_of_its_own_last_transaction(
 
 
 @pytest.mark.promise("T11")
-def test_who_is_killed_and_then_overtaken_stays_ended(
+def test_a_write_that_is_killed_and_then_overtaken_stays_aborted(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
-    """No heartbeat has heard it yet; its locks are gone, and somebody has overwritten."""
+    """No heartbeat has failed yet; its locks are gone, and a foreign write has overwritten."""
     write = foreign(server, table, "base_{}")
 
     def meanwhile() -> None:
@@ -333,7 +333,7 @@ def test_who_is_killed_and_then_overtaken_stays_ended(
     assert directories(table) == {"base_0000002"}
 
 
-def test_who_is_overtaken_and_hears_not_whether_it_was_killed_ends(
+def test_an_overtaken_write_does_not_restart_if_its_heartbeat_fails(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
     write = foreign(server, table, "base_{}")
@@ -352,7 +352,7 @@ def test_who_is_overtaken_and_hears_not_whether_it_was_killed_ends(
 
 
 @pytest.mark.parametrize("operation", [UPDATE, DELETE, OVERWRITE])
-def test_what_may_come_out_otherwise_is_made_again(
+def test_an_overtaken_update_delete_or_overwrite_is_computed_again(
     statement: Statement, server: FakeMetastore, table: TableInfo, operation: DataOperation
 ) -> None:
     statement.operation = operation
@@ -365,7 +365,7 @@ def test_what_may_come_out_otherwise_is_made_again(
     assert result.write_ids == {str(table.ref): 3}
 
 
-def test_what_has_read_another_table_is_made_again(
+def test_an_overtaken_insert_that_reads_a_table_is_computed_again(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
     statement.source = SourceSpec(table="default.t")
@@ -374,10 +374,10 @@ def test_what_has_read_another_table_is_made_again(
     assert statement.made == 2
 
 
-def test_a_change_that_nobody_overtakes_looks_for_nothing_beside_what_it_reads(
+def test_an_update_that_is_not_overtaken_makes_no_listings_for_a_restart(
     statement: Statement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of few rows costs as little as before a second try was thought of."""
+    """An update that is not overtaken costs as little as without restarts."""
     asked: list[str] = []
     for module, name in (
         (target, "list_table"),
@@ -403,7 +403,7 @@ def test_a_change_that_nobody_overtakes_looks_for_nothing_beside_what_it_reads(
     assert asked == ["list_partitions", "list_table", "list_directories"]
 
 
-def test_an_insert_does_not_mind_what_others_have_done(
+def test_a_foreign_base_and_a_foreign_delta_do_not_make_an_insert_compute_rows_again(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
     write = foreign(server, table, "delta_{0}_{0}_0000")
@@ -423,7 +423,7 @@ def test_an_insert_does_not_mind_what_others_have_done(
     }
 
 
-def test_what_cannot_be_reissued_is_made_again(
+def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
     statement: Statement,
     server: FakeMetastore,
     table: TableInfo,
@@ -440,13 +440,13 @@ def test_what_cannot_be_reissued_is_made_again(
     assert directories(table) == {"base_0000002", "delta_0000003_0000003_0000"}
 
 
-def test_what_a_worker_cannot_reissue_is_made_again(
+def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id(
     statement: Statement,
     server: FakeMetastore,
     table: TableInfo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Out of a worker a typed error comes as text in one of Spark's."""
+    """A typed error of a Python worker arrives as text in an error of Spark."""
 
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError(carried(UnsupportedFileError(path="f", reason="it is not ours")))
@@ -460,7 +460,7 @@ def test_what_a_worker_cannot_reissue_is_made_again(
 
 
 @pytest.mark.promise("O4")
-def test_what_was_taken_over_may_be_overtaken_and_taken_over_again(
+def test_an_insert_that_is_overtaken_three_times_computes_its_rows_once(
     statement: Statement, server: FakeMetastore, table: TableInfo, reissued: list[Reissue]
 ) -> None:
     times = 3
@@ -484,7 +484,7 @@ def test_what_was_taken_over_may_be_overtaken_and_taken_over_again(
 
 
 @pytest.mark.promise("O4")
-def test_a_second_try_leaves_nothing_in_staging_in_a_partition_elsewhere(
+def test_a_restart_leaves_no_staged_files_in_a_partition_with_its_own_location(
     statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path
 ) -> None:
     statement.table, statement.partition = partitioned, '["1"]'
@@ -495,7 +495,7 @@ def test_a_second_try_leaves_nothing_in_staging_in_a_partition_elsewhere(
     assert directories(partitioned) == set()
 
 
-def test_a_second_try_that_comes_to_grief_leaves_nothing_in_a_partition_elsewhere(
+def test_a_killed_restart_leaves_no_files_in_a_partition_with_its_own_location(
     statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path
 ) -> None:
     statement.table, statement.partition = partitioned, '["1"]'
@@ -515,10 +515,10 @@ def test_a_second_try_that_comes_to_grief_leaves_nothing_in_a_partition_elsewher
 
 
 @pytest.mark.parametrize("step", ["staged", "noted", "published"])
-def test_an_insert_whose_partition_was_made_again_elsewhere_is_made_once_more(
+def test_an_insert_whose_partition_was_moved_is_computed_again(
     statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path, step: str
 ) -> None:
-    """Its files are staged for the place where that was."""
+    """Its files are staged for the old location of the partition."""
     statement.table, statement.partition = partitioned, '["1"]'
     (tmp_path / "again").mkdir()
 
@@ -538,7 +538,7 @@ def test_an_insert_whose_partition_was_made_again_elsewhere_is_made_once_more(
 
 @pytest.mark.promise("O4")
 @pytest.mark.parametrize("step", ["noted", "published"])
-def test_an_insert_whose_partition_was_dropped_makes_it_again(
+def test_an_insert_whose_partition_was_dropped_adds_the_partition_again(
     statement: Statement, server: FakeMetastore, partitioned: TableInfo, step: str
 ) -> None:
     statement.table, statement.partition = partitioned, '["1"]'
@@ -550,7 +550,7 @@ def test_an_insert_whose_partition_was_dropped_makes_it_again(
     assert directories(partitioned) == {"month=1"}
 
 
-def test_a_store_that_cannot_put_back_what_was_published_leaves_nothing(
+def test_rows_are_computed_again_if_published_files_cannot_return_to_staging(
     statement: Statement, server: FakeMetastore, partitioned: TableInfo
 ) -> None:
     statement.table, statement.partition = partitioned, '["1"]'
@@ -574,10 +574,10 @@ def test_a_store_that_cannot_put_back_what_was_published_leaves_nothing(
 
 
 @pytest.mark.parametrize("name", ["base_{}", "delta_{0}_{0}_0000"])
-def test_who_has_lost_to_a_rival_by_the_strict_policy_does_not_try_again_by_itself(
+def test_a_write_that_lost_a_conflict_under_the_strict_policy_does_not_restart(
     statement: Statement, server: FakeMetastore, table: TableInfo, name: str
 ) -> None:
-    """Also where the rival has nothing recorded, as an insert of Hive's."""
+    """Also if nothing is recorded about the winner, for example about an insert by Hive."""
     statement.policy = ConflictPolicy.STRICT
     statement.at["registered"] = foreign(server, table, name)
     with pytest.raises(WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
@@ -588,10 +588,10 @@ def test_who_has_lost_to_a_rival_by_the_strict_policy_does_not_try_again_by_itse
     assert directories(table) == {name.format("0000002")}
 
 
-def test_a_list_that_ends_early_makes_no_rival_of_whoever_was_first_long_ago(
+def test_a_write_id_list_that_ends_early_does_not_turn_an_old_write_into_a_conflict(
     statement: Statement, server: FakeMetastore, table: TableInfo
 ) -> None:
-    """What the server remembers is an aborted write ID alone, and its list ends there."""
+    """The metastore remembers only an aborted write ID, and its list ends there."""
     client = FakeClient(server)
     early, late = client.open_txn(), client.open_txn()
     client.allocate_write_id(late, table.ref)
@@ -607,10 +607,10 @@ def test_a_list_that_ends_early_makes_no_rival_of_whoever_was_first_long_ago(
 
 
 @pytest.mark.parametrize("name", ["delta_{0}_{0}_0000", "delta_0000001_{0}", "base_{0}_v0000009"])
-def test_who_begins_anew_has_begun_when_it_did_so_first(
+def test_a_restarted_write_conflicts_with_commits_since_its_first_beginning(
     statement: Statement, server: FakeMetastore, table: TableInfo, name: str
 ) -> None:
-    """What a rival has committed before may be compacted by the second beginning."""
+    """A compaction may have replaced the files of such a commit before the restart."""
     statement.policy = ConflictPolicy.STRICT
     access = TableAccess(table=table, operations=frozenset({UPDATE}))
     restart_state, job = RestartState(), statement.job

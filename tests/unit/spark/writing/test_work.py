@@ -1,4 +1,4 @@
-"""Several statements on one table; their rows alone are not made by Spark."""
+"""Several statements on one table; a stand-in makes their rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def directories(root: str) -> list[str]:
 
 
 @pytest.mark.promise("T24")
-def test_each_statement_has_an_id_of_its_own_and_sees_those_before_it(
+def test_each_statement_has_its_own_statement_id_and_sees_the_earlier_statements(
     client: FakeClient, table: TableInfo
 ) -> None:
     seen: list[list[str]] = []
@@ -79,7 +79,7 @@ def test_each_statement_has_an_id_of_its_own_and_sees_those_before_it(
 
 
 @pytest.mark.promise("T24")
-def test_an_overwrite_is_a_base_that_stands_for_what_came_before_it(
+def test_an_overwrite_writes_a_base_that_replaces_the_earlier_statements(
     client: FakeClient, table: TableInfo
 ) -> None:
     seen: list[list[str]] = []
@@ -92,7 +92,7 @@ def test_an_overwrite_is_a_base_that_stands_for_what_came_before_it(
 
 
 @pytest.mark.promise("W9")
-def test_a_truncation_empties_what_it_means_and_nothing_else(
+def test_a_truncation_empties_only_the_partitions_that_it_selects(
     client: FakeClient, tmp_path: Path
 ) -> None:
     (tmp_path / "parts").mkdir()
@@ -119,10 +119,10 @@ def test_a_truncation_empties_what_it_means_and_nothing_else(
     assert [directories(f"{table.location}/{n}") for n in names] == [["base_0000001"], []]
 
 
-def test_who_finds_other_partitions_behind_its_locks_begins_anew(
+def test_a_statement_restarts_if_it_selects_different_partitions_after_its_locks(
     client: FakeClient, table: TableInfo
 ) -> None:
-    """It would see one half of what a commit did to several."""
+    """Otherwise it could see half of a commit to several partitions."""
     one, two = (PartitionName.parse(f"p={n}") for n in (1, 2))
     found = iter([(one,), (one, two), (one, two), (one, two)])
     seen: list[list[str]] = []

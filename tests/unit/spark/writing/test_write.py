@@ -177,16 +177,16 @@ def job(client: FakeClient, table: TableInfo, clock: ManualClock) -> Job:
     return Job(client=client, table=table, clock=clock)
 
 
-def test_a_write_leaves_its_directory_and_two_notes(job: Job, table: TableInfo) -> None:
+def test_a_write_leaves_its_delta_and_two_ledger_entries(job: Job, table: TableInfo) -> None:
     assert job.run().state is WriteState.COMMITTED
     assert directories(table) == {"delta_0000001_0000001_0000"}
     assert notes(table) == ["done", "prepared"]
 
 
-def test_whoever_commits_removes_what_is_too_old_to_be_remembered(
+def test_a_commit_removes_ledger_entries_after_their_retention_time(
     job: Job, table: TableInfo
 ) -> None:
-    """Else a table that nobody cleans would keep two files for each change, for ever."""
+    """Otherwise a table that is never cleaned would keep two files for each change."""
     long_ago = 100.0
     with writing(job.client, replace(job.order(), now_s=lambda: long_ago)) as write:
         job.publish(write)
@@ -198,7 +198,7 @@ def test_whoever_commits_removes_what_is_too_old_to_be_remembered(
 
 
 @pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
-def test_who_is_overtaken_by_an_overwrite_begins_anew_and_leaves_nothing(
+def test_a_write_that_an_overwrite_overtakes_leaves_nothing_and_gets_a_higher_write_id(
     job: Job, table: TableInfo, operation: DataOperation
 ) -> None:
     overwrite = replace(job, key="other", operation=OVERWRITE)
@@ -211,10 +211,10 @@ def test_who_is_overtaken_by_an_overwrite_begins_anew_and_leaves_nothing(
     assert late.run().txn.write_ids[table.ref] == 3
 
 
-def test_an_insert_begins_anew_under_a_base_that_the_metastore_no_longer_lists(
+def test_an_insert_is_overtaken_by_a_base_that_the_metastore_no_longer_lists(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
-    """Somebody opened before it, got a higher write ID, and is forgotten: 4.0.1's list is short."""
+    """An earlier transaction with a higher write ID is forgotten, so the list of 4.0.1 is short."""
     early = job.client.open_txn()
 
     def overwrite() -> None:
@@ -230,16 +230,18 @@ def test_an_insert_begins_anew_under_a_base_that_the_metastore_no_longer_lists(
     assert job.run().txn.write_ids[table.ref] == 3
 
 
-def test_appends_overtake_appends_harmlessly(job: Job, table: TableInfo) -> None:
+def test_an_insert_that_a_later_insert_overtakes_keeps_its_write_id(
+    job: Job, table: TableInfo
+) -> None:
     late = replace(job, at={"allocated": replace(job, key="other").run})
     assert late.run().txn.write_ids[table.ref] == 1
     assert directories(table) == {"delta_0000001_0000001_0000", "delta_0000002_0000002_0000"}
 
 
-def test_an_overwrite_that_an_append_overtakes_at_the_last_moment_begins_anew(
+def test_an_overwrite_is_overtaken_by_an_insert_without_locks_at_the_last_moment(
     job: Job, table: TableInfo
 ) -> None:
-    """Its locks forbid that; write IDs of an engine that takes none do not."""
+    """Its locks prevent this, but an engine that takes no locks can still insert."""
 
     def stranger() -> None:
         (place(table) / "delta_0000002_0000002_0000").mkdir()
@@ -253,7 +255,7 @@ def test_an_overwrite_that_an_append_overtakes_at_the_last_moment_begins_anew(
     assert directories(table) == {"delta_0000002_0000002_0000"}
 
 
-def test_a_directory_that_is_there_already_is_not_touched(job: Job, table: TableInfo) -> None:
+def test_a_directory_that_already_exists_is_not_changed(job: Job, table: TableInfo) -> None:
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
@@ -264,7 +266,7 @@ def test_a_directory_that_is_there_already_is_not_touched(job: Job, table: Table
     assert notes(table) == []
 
 
-def test_a_rename_that_failed_although_it_happened_is_taken_back(
+def test_a_completed_rename_that_raised_an_error_is_undone(
     job: Job, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Staging.publish
@@ -279,7 +281,7 @@ def test_a_rename_that_failed_although_it_happened_is_taken_back(
     assert directories(table) == set()
 
 
-def test_a_zombie_takes_nothing_of_the_try_that_fenced_it(job: Job, table: TableInfo) -> None:
+def test_a_fenced_try_removes_nothing_of_the_try_that_fenced_it(job: Job, table: TableInfo) -> None:
     retry = replace(job, attempt=SECOND)
     zombie = replace(job, at={"noted": retry.run})
     with pytest.raises((FencedError, TransactionAbortedError)):
@@ -291,20 +293,22 @@ def test_a_zombie_takes_nothing_of_the_try_that_fenced_it(job: Job, table: Table
     assert directories(table) == {"delta_0000002_0000002_0000"}
 
 
-def test_an_older_copy_that_comes_late_finds_the_work_done(job: Job, table: TableInfo) -> None:
+def test_a_late_older_copy_does_not_repeat_the_work_of_the_newer_one(
+    job: Job, table: TableInfo
+) -> None:
     replace(job, attempt=SECOND).run()
     assert job.run().state is WriteState.ABORTED
     assert directories(table) == {"delta_0000001_0000001_0000"}
 
 
-def test_an_older_generation_that_comes_late_withdraws(job: Job, table: TableInfo) -> None:
+def test_a_late_older_generation_of_a_job_is_fenced(job: Job, table: TableInfo) -> None:
     replace(job, attempt=SECOND, generation=1).run()
     with pytest.raises(FencedError):
         job.run()
     assert directories(table) == {"delta_0000001_0000001_0000"}
 
 
-def test_a_transaction_that_is_over_is_noticed_right_before_publishing(
+def test_an_aborted_transaction_is_detected_right_before_publishing(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     def abort() -> None:
@@ -319,7 +323,7 @@ def test_a_transaction_that_is_over_is_noticed_right_before_publishing(
 
 
 @pytest.mark.promise("W19")
-def test_a_commit_that_loses_takes_files_and_note_back(
+def test_a_commit_that_loses_a_conflict_removes_its_files_and_ledger_entry(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     def rival() -> None:
@@ -332,7 +336,7 @@ def test_a_commit_that_loses_takes_files_and_note_back(
     assert notes(table) == []
 
 
-def test_a_change_that_met_no_row_stands_in_nobodys_way(
+def test_an_update_that_changes_no_row_causes_no_conflict(
     job: Job, table: TableInfo, client: FakeClient
 ) -> None:
     rival = client.open_txn()
@@ -357,7 +361,7 @@ def cut_off(server: FakeMetastore) -> None:
         server.break_next("valid_txns", lost, is_done=False)
 
 
-def test_a_commit_of_unknown_fate_touches_nothing(
+def test_after_a_commit_with_an_unknown_state_nothing_is_removed(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     with pytest.raises(CommitStateUnknownError):
@@ -369,7 +373,7 @@ def test_a_commit_of_unknown_fate_touches_nothing(
     assert notes(table) == ["done", "prepared"]  # and that is certain from now on
 
 
-def test_a_damaged_note_stops_the_retry_of_its_own_run_and_nobody_else(
+def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
     job: Job, table: TableInfo
 ) -> None:
     job.run()
@@ -381,8 +385,10 @@ def test_a_damaged_note_stops_the_retry_of_its_own_run_and_nobody_else(
     assert replace(job, attempt=SECOND, key="another").run().state is WriteState.COMMITTED
 
 
-def test_a_forged_confirmation_does_not_make_a_job_needless(job: Job, table: TableInfo) -> None:
-    """Whoever may write into the table's directory can name IDs that were never given out."""
+def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
+    job: Job, table: TableInfo
+) -> None:
+    """A user who may write to the table's directory can use IDs that were never allocated."""
     replace(job, key="another").run()
     before = directories(table)
     forged = LedgerEntry(
@@ -411,7 +417,7 @@ def test_a_forged_confirmation_does_not_make_a_job_needless(job: Job, table: Tab
     assert replace(job, generation=1).run().state is WriteState.COMMITTED  # the task was cleared
 
 
-def test_a_metastore_restored_from_an_older_backup_is_found_out(
+def test_a_metastore_restored_from_an_older_backup_is_detected(
     job: Job, server: FakeMetastore
 ) -> None:
     replace(job, key="before").run()
@@ -425,7 +431,7 @@ def test_a_metastore_restored_from_an_older_backup_is_found_out(
 
 
 @pytest.mark.parametrize("what", ["compacted", "truncated"])
-def test_what_became_of_the_rows_of_a_confirmed_write_does_not_matter(
+def test_a_confirmed_write_counts_as_done_after_its_delta_is_compacted_or_truncated(
     job: Job, table: TableInfo, server: FakeMetastore, what: str
 ) -> None:
     job.run()
@@ -438,10 +444,10 @@ def test_what_became_of_the_rows_of_a_confirmed_write_does_not_matter(
     assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # already done
 
 
-def test_a_retry_finds_its_commit_also_above_a_slow_writer_with_a_lower_write_id(
+def test_a_retry_finds_its_commit_even_if_a_lower_write_id_is_still_open(
     job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """4.0.1 then ends its list at the slow one, as if nothing above had been committed."""
+    """4.0.1 then ends its list at the open write ID, as if no higher one were committed."""
 
     def slow() -> None:
         job.client.allocate_write_id(job.client.open_txn(), table.ref)
@@ -472,10 +478,10 @@ def test_a_retry_removes_the_base_that_a_killed_overwrite_had_published(
     assert "base_0000002" in directories(table)
 
 
-def test_a_killed_write_leaves_no_claim_to_a_directory_that_was_there_before_it(
+def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
 ) -> None:
-    """A restored metastore gives write IDs out again; the retry must not bury another's rows."""
+    """A restored metastore allocates write IDs again; the retry must not remove foreign rows."""
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
@@ -495,10 +501,10 @@ def test_a_killed_write_leaves_no_claim_to_a_directory_that_was_there_before_it(
     assert (old / "bucket_00000").read_text() == "somebody's rows"
 
 
-def test_a_table_that_was_renamed_buries_nothing_in_its_old_place(
+def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
     job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
 ) -> None:
-    """Its ledger came along; what is in the old place may be another table's by now."""
+    """Its ledger moved too; the old location may now belong to a different table."""
     dead = writing(job.client, job.order())
     with ExitStack() as never_left:
         job.publish(never_left.enter_context(dead))
@@ -514,7 +520,7 @@ def test_a_table_that_was_renamed_buries_nothing_in_its_old_place(
     assert other.is_dir()
 
 
-def test_a_table_that_was_made_again_without_a_lock_gets_nothing_of_a_write_to_the_old_one(
+def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_table(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     def make_again() -> None:
@@ -527,7 +533,7 @@ def test_a_table_that_was_made_again_without_a_lock_gets_nothing_of_a_write_to_t
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_a_partition_that_is_dropped_without_a_lock_is_not_written_to_in_vain(
+def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
     client: FakeClient, clock: ManualClock, tmp_path: Path, *, is_gone: bool
 ) -> None:
     (tmp_path / "p").mkdir()
@@ -558,7 +564,7 @@ def test_a_partition_that_is_dropped_without_a_lock_is_not_written_to_in_vain(
 
 
 @pytest.mark.parametrize("is_moved", [True, False])
-def test_a_partition_that_has_come_at_another_place_is_not_written_beside(
+def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location(
     client: FakeClient,
     clock: ManualClock,
     tmp_path: Path,
@@ -566,7 +572,7 @@ def test_a_partition_that_has_come_at_another_place_is_not_written_beside(
     *,
     is_moved: bool,
 ) -> None:
-    """Somebody added it with a location of its own after we had looked for it."""
+    """A different client added it with its own location after our lookup."""
     (tmp_path / "p").mkdir()
     table = client.create_table(
         NewTable(
@@ -616,7 +622,7 @@ def cannot_delete(*_: object) -> None:
     raise StorageError("the disk is read-only now")
 
 
-def test_what_could_not_be_taken_back_is_still_noted_for_the_next_attempt(
+def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
     job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die() -> None:
@@ -631,7 +637,7 @@ def test_what_could_not_be_taken_back_is_still_noted_for_the_next_attempt(
     assert notes(table) == ["prepared"]
 
 
-def test_what_could_not_be_removed_is_still_noted_for_the_next_attempt(
+def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
     job: Job,
     table: TableInfo,
     server: FakeMetastore,
@@ -654,10 +660,10 @@ def test_what_could_not_be_removed_is_still_noted_for_the_next_attempt(
     assert "base_0000001" not in directories(table)
 
 
-def test_a_change_of_which_nothing_is_left_to_tell_is_neither_skipped_nor_made_again(
+def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeated(
     job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
-    """It may be compacted after its commit, or cleaned after its abort: a person has to look."""
+    """It may be compacted after its commit, or cleaned after its abort: a person must check."""
 
     with pytest.raises(CommitStateUnknownError):
         replace(job, at={"body_done": lambda: cut_off(server)}).run()
@@ -685,7 +691,7 @@ def test_a_change_of_which_nothing_is_left_to_tell_is_neither_skipped_nor_made_a
         ("sort_columns", {"sort_columns": ("id",)}),
     ],
 )
-def test_whatever_of_a_table_decides_where_rows_go_may_not_change_meanwhile(
+def test_a_write_is_refused_if_the_definition_of_its_table_changes_meanwhile(
     job: Job, table: TableInfo, server: FakeMetastore, what: str, changes: dict[str, Any]
 ) -> None:
     def change() -> None:
@@ -696,7 +702,7 @@ def test_whatever_of_a_table_decides_where_rows_go_may_not_change_meanwhile(
     assert directories(table) == set()
 
 
-def test_a_table_made_again_in_its_place_is_written_anew(
+def test_a_retry_writes_again_if_the_table_was_dropped_and_recreated(
     job: Job, table: TableInfo, client: FakeClient, clock: ManualClock
 ) -> None:
     job.run()
@@ -730,7 +736,7 @@ class Asked(FakeClient):
 
 
 @pytest.mark.parametrize("is_partitioned", [False, True])
-def test_what_an_append_asks_is_asked_once_unless_the_answer_may_have_changed(
+def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
     server: FakeMetastore,
     clock: ManualClock,
     tmp_path: Path,
@@ -798,9 +804,7 @@ def answer(job: Job, result: str) -> JobResult:
 
 
 @pytest.mark.parametrize("result", ["{}", "[", f'{{"version": {CONTRACT_VERSION}, "surprise": 1}}'])
-def test_a_result_that_is_none_is_named_as_what_is_wrong_with_the_entry(
-    job: Job, result: str
-) -> None:
+def test_an_invalid_result_in_a_ledger_entry_is_reported(job: Job, result: str) -> None:
     with pytest.raises(
         EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
     ):
@@ -808,22 +812,24 @@ def test_a_result_that_is_none_is_named_as_what_is_wrong_with_the_entry(
     assert job.client.show_locks(job.table.ref) == ()
 
 
-def test_what_an_earlier_release_has_done_is_done(job: Job) -> None:
+def test_a_change_that_an_earlier_release_committed_is_not_repeated(job: Job) -> None:
     """Its results have other fields, but the work is committed."""
     result = answer(job, '{"version": 9, "kind": "delete"}')
     assert (result.status, result.txn_id) == (JobStatus.ALREADY_DONE, 1)
     assert (result.kind, result.table) == ("delete", str(job.table.ref))
 
 
-def test_what_an_earlier_release_has_done_under_its_key_is_done(job: Job) -> None:
-    """Its keys named no installation; a run that is deleted and made again finds the entry."""
+def test_a_change_committed_under_the_job_key_of_an_earlier_release_is_not_repeated(
+    job: Job,
+) -> None:
+    """Earlier keys named no installation; a run that is deleted and recreated finds the entry."""
     replace(job, result='{"version": 9, "kind": "delete"}').run()
     named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
     assert named.run().state is WriteState.ABORTED  # already done
 
 
-def test_a_damaged_entry_under_the_key_of_an_earlier_release_may_be_this_jobs(job: Job) -> None:
-    """Of which release it is stands in its text; so it is not left out, and nothing is done."""
+def test_a_damaged_ledger_entry_under_the_key_of_an_earlier_release_stops_the_job(job: Job) -> None:
+    """Only its text names its release, so the job does not ignore it, and changes nothing."""
     replace(job, result='{"version": 9, "kind": "delete"}').run()
     hidden = Path(job.table.location.removeprefix("file:")) / HIDDEN_DIRECTORY
     (done,), (prepared,) = hidden.glob("*.done.json"), hidden.glob("*.prepared.json")
@@ -836,7 +842,9 @@ def test_a_damaged_entry_under_the_key_of_an_earlier_release_may_be_this_jobs(jo
     assert {*hidden.glob("*.done.json"), *hidden.glob("*.prepared.json")} == {done, prepared}
 
 
-def test_a_driver_of_an_earlier_release_is_ended_before_this_one_writes(job: Job) -> None:
+def test_the_transaction_of_an_earlier_release_of_the_job_is_aborted_before_the_write(
+    job: Job,
+) -> None:
     client = job.client
     (access,) = job.order().accesses
     left = client.open_txn()
@@ -850,7 +858,7 @@ def test_a_driver_of_an_earlier_release_is_ended_before_this_one_writes(job: Job
     assert client.valid_txns().is_aborted(left)
 
 
-def test_what_an_installation_without_a_name_does_now_is_another_job(job: Job) -> None:
+def test_a_job_of_an_installation_without_a_name_is_a_different_job(job: Job) -> None:
     replace(job, result='{"version": 10, "kind": "delete"}').run()
     named = replace(job, key=f"{job.key}@blue", earlier_key=job.key)
     assert named.run().state is WriteState.COMMITTED

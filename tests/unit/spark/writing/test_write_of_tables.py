@@ -161,7 +161,7 @@ def both(client: FakeClient, tables: tuple[TableInfo, ...], clock: ManualClock) 
     return Both(client=client, tables=tables, clock=clock)
 
 
-def test_both_tables_are_published_noted_and_confirmed(both: Both) -> None:
+def test_both_tables_are_published_and_get_confirmed_ledger_entries(both: Both) -> None:
     assert both.run().state is WriteState.COMMITTED
     first, second = both.tables
     assert directories(first) == {"delta_0000001_0000001_0000"}
@@ -171,7 +171,7 @@ def test_both_tables_are_published_noted_and_confirmed(both: Both) -> None:
 
 @pytest.mark.promise("T15")
 @pytest.mark.parametrize("step", STEPS)
-def test_whatever_fails_at_a_step_nothing_is_left_in_any_table(both: Both, step: str) -> None:
+def test_a_failure_at_any_step_leaves_nothing_in_any_table(both: Both, step: str) -> None:
     def die() -> None:
         raise DeadError
 
@@ -183,7 +183,7 @@ def test_whatever_fails_at_a_step_nothing_is_left_in_any_table(both: Both, step:
 
 
 @pytest.mark.parametrize("step", [*STEPS[3:]])
-def test_what_a_dead_try_has_published_is_removed_from_both_tables(
+def test_a_retry_removes_what_a_killed_try_published_from_both_tables(
     both: Both, server: FakeMetastore, step: str
 ) -> None:
     class KilledError(BaseException):
@@ -210,8 +210,10 @@ def test_what_a_dead_try_has_published_is_removed_from_both_tables(
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_one_tables_ledger_is_enough_to_know_that_all_is_done(both: Both, lost: int) -> None:
-    """Such as when the other table was dropped and made again."""
+def test_the_ledger_of_one_table_is_enough_to_prove_that_the_job_is_done(
+    both: Both, lost: int
+) -> None:
+    """For example if the other table was dropped and recreated."""
     both.run()
     hidden = Path(both.tables[lost].location.removeprefix("file:")) / HIDDEN_DIRECTORY
     for entry in hidden.iterdir():
@@ -222,7 +224,7 @@ def test_one_tables_ledger_is_enough_to_know_that_all_is_done(both: Both, lost: 
 
 
 @pytest.mark.parametrize("compacted", [0, 1])
-def test_a_commit_that_was_not_confirmed_is_known_by_what_is_left_of_any_table(
+def test_an_unconfirmed_commit_is_proven_by_the_directories_of_any_one_table(
     both: Both, compacted: int
 ) -> None:
     both.run()
@@ -245,13 +247,15 @@ def test_a_commit_that_was_not_confirmed_is_known_by_what_is_left_of_any_table(
         replace(both, attempt=AttemptId(3, "3" * 12)).run()
 
 
-def test_other_statements_under_the_same_key_are_refused(both: Both) -> None:
+def test_different_statements_under_the_same_job_key_are_refused(both: Both) -> None:
     both.run()
     with pytest.raises(StatementChangedError):
         replace(both, attempt=AttemptId(2, "2" * 12), statement="others").run()
 
 
-def test_a_name_that_is_taken_in_the_second_table_keeps_the_first_as_it_was(both: Both) -> None:
+def test_an_existing_directory_in_the_second_table_leaves_the_first_one_unchanged(
+    both: Both,
+) -> None:
     place = Path(both.tables[1].location.removeprefix("file:"))
     (place / "delta_0000001_0000001_0001").mkdir()
     with pytest.raises(DirectoryExistsError):
@@ -259,7 +263,9 @@ def test_a_name_that_is_taken_in_the_second_table_keeps_the_first_as_it_was(both
     assert [directories(t) for t in both.tables] == [set(), {"delta_0000001_0000001_0001"}]
 
 
-def test_who_is_overtaken_in_the_second_table_begins_anew_with_both(both: Both) -> None:
+def test_a_write_that_is_overtaken_in_the_second_table_leaves_nothing_in_the_first(
+    both: Both,
+) -> None:
     inserts = replace(both, operation=INSERT)
     other = replace(both, tables=both.tables[1:], operation=OVERWRITE, key="other")
 
@@ -277,7 +283,7 @@ def test_who_is_overtaken_in_the_second_table_begins_anew_with_both(both: Both) 
 
 
 @ONE_WINS
-def test_a_conflict_in_the_second_table_takes_the_first_one_back_too(both: Both) -> None:
+def test_a_conflict_in_the_second_table_removes_the_files_of_the_first_one_too(both: Both) -> None:
     other = replace(both, tables=both.tables[1:], key="other")
     with pytest.raises(WriteConflictError):
         replace(both, at={"published": other.run}).run()
@@ -285,7 +291,7 @@ def test_a_conflict_in_the_second_table_takes_the_first_one_back_too(both: Both)
     assert [notes(t) for t in both.tables] == [[], ["done", "prepared"]]
 
 
-def test_what_cannot_be_taken_back_of_one_table_keeps_no_other(
+def test_a_failure_to_undo_one_table_does_not_stop_the_undo_of_the_other(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> None:
@@ -322,7 +328,7 @@ def test_later_statements_read_what_earlier_ones_have_staged(both: Both) -> None
     assert directories(both.tables[1]) == set()
 
 
-def test_an_overwrite_takes_the_place_of_what_was_staged_before_it(both: Both) -> None:
+def test_an_overwrite_replaces_the_files_that_earlier_statements_staged(both: Both) -> None:
     with writing(both.client, replace(both, operation=OVERWRITE).order()) as write:
         part, _ = write.tables.values()
         stage(write, part, StatementId(0))
@@ -335,7 +341,7 @@ def test_an_overwrite_takes_the_place_of_what_was_staged_before_it(both: Both) -
 
 
 @ONE_WINS
-def test_a_table_that_no_statement_changes_conflicts_with_nobody(both: Both) -> None:
+def test_a_table_that_no_statement_changes_causes_no_conflict(both: Both) -> None:
     idle = replace(both, tables=both.tables[1:], key="other")
     with writing(both.client, both.order()) as write:
         part, _ = write.tables.values()
@@ -349,10 +355,10 @@ def test_a_table_that_no_statement_changes_conflicts_with_nobody(both: Both) -> 
     assert directories(both.tables[1]) == {"delta_0000002_0000002_0000"}
 
 
-def test_all_that_statements_do_to_a_partition_is_recorded(
+def test_all_operations_of_a_transaction_on_a_partition_are_registered(
     client: FakeClient, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By that the metastore finds the conflicts of an update, whatever follows it."""
+    """The metastore needs the update to find its conflicts, whatever statement follows it."""
     (tmp_path / "parts").mkdir()
     parts = client.create_table(
         NewTable(

@@ -1,4 +1,4 @@
-"""How our own reader goes through a bucket of many files; runs what a Spark task runs."""
+"""How our reader scans a bucket of many files; runs the code of a Spark task."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_delete_files_of_a_bucket_are_read_once_for_many_data_files(
         assert number_of[bucket, WriteId(value // 100)] == number
 
 
-def test_a_large_file_is_read_in_parts_and_by_itself(
+def test_files_above_the_split_size_are_read_separately_and_by_stripes(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = files_of(table)[:3]
@@ -113,7 +113,7 @@ def test_a_large_file_is_read_in_parts_and_by_itself(
 
 
 @pytest.mark.promise("R3")
-def test_a_part_of_a_file_reads_the_delete_events_of_its_rows_alone(
+def test_a_part_of_a_file_reads_only_delete_stripes_that_may_match_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, dead = 30_000, range(0, 30_000, 3)

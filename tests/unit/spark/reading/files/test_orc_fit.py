@@ -1,4 +1,4 @@
-"""A file is passed over only where its footer proves that no value of it is wanted."""
+"""A file is skipped only if its footer proves that no value matches."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _as_java_writes_it(statistics: Any) -> None:  # noqa: ANN401 - generated
         (_as_java_writes_it, "b", False),
     ],
 )
-def test_a_footer_that_proves_nothing_leaves_no_file_out(
+def test_a_file_is_skipped_only_if_its_footer_proves_that_no_value_matches(
     tmp_path: Path, change: Callable[[Any], object], low: str, *, is_outside: bool
 ) -> None:
     asked = Asked(
@@ -91,7 +91,7 @@ def test_a_footer_that_proves_nothing_leaves_no_file_out(
     assert verdict.is_outside is is_outside
 
 
-def test_days_that_nobody_has_counted_may_be_of_the_old_calendar(tmp_path: Path) -> None:
+def test_dates_without_statistics_are_left_to_our_reader(tmp_path: Path) -> None:
     asked = Asked(table_columns=(DAY,), columns=(DAY,), ranges={}, in_utc=True)
     for change, is_native in {
         (lambda _: None): True,

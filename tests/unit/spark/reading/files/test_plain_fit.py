@@ -1,4 +1,4 @@
-"""Spark reads a file of an insert-only table only where it would show what Hive shows."""
+"""Spark reads a file of an insert-only table only if it returns the same values as Hive."""
 
 from __future__ import annotations
 
@@ -92,12 +92,14 @@ def reasons(name: str, *columns: str, **how: object) -> set[str | None]:
 
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
 @pytest.mark.parametrize("format_", ["orc", "parquet"])
-def test_what_hive_writes_today_is_read_by_spark(version: str, format_: str) -> None:
+def test_spark_reads_the_orc_and_parquet_files_that_hive_3_and_4_write(
+    version: str, format_: str
+) -> None:
     assert reasons(f"types_{format_}", version=version) == {None}
     assert reasons(f"life_{format_}", version=version) == {None}
 
 
-def test_old_dates_of_parquet_are_ours_to_read_and_old_instants_are_not() -> None:
+def test_old_parquet_dates_are_left_to_our_reader_and_old_timestamps_to_spark() -> None:
     assert reasons("ancient_parquet", "da") == {"it may contain dates of another calendar"}
     assert reasons("ancient_parquet", "ts") == {None}
     (verdict,) = judged("ancient_parquet", ["ts"])
@@ -108,7 +110,7 @@ def test_old_dates_of_parquet_are_ours_to_read_and_old_instants_are_not() -> Non
     assert reasons("ancient_parquet", "id", in_utc=False) == {None}
 
 
-def test_instants_of_another_zone_and_a_session_that_moves_them_are_ours() -> None:
+def test_timestamps_outside_utc_or_moved_by_the_session_are_left_to_our_reader() -> None:
     where = "types_parquet_new_york"
     assert reasons(where, "ts") == {"its timestamps were not written in UTC"}
     assert reasons(where, "id", "da") == {None}
@@ -117,7 +119,7 @@ def test_instants_of_another_zone_and_a_session_that_moves_them_are_ours() -> No
     }
 
 
-def test_a_session_that_minds_case_finds_only_names_that_are_spelt_alike() -> None:
+def test_in_a_case_sensitive_session_spark_reads_only_column_names_in_the_same_case() -> None:
     def why(*, minds_case: bool) -> set[str | None]:
         return reasons("life_parquet", minds_case=minds_case, as_table={"a": "A"})
 
@@ -128,7 +130,7 @@ def test_a_session_that_minds_case_finds_only_names_that_are_spelt_alike() -> No
     assert reasons("life_parquet", minds_case=True) == {None}
 
 
-def test_what_a_partition_does_not_know_is_not_shown_to_spark(tmp_path: Path) -> None:
+def test_spark_does_not_read_a_stored_column_that_the_partition_lacks(tmp_path: Path) -> None:
     path = tmp_path / "000000_0"
     pq.write_table(pa.table({"a": [1], "b": [2]}), path, store_schema=False)
     types = {"a": "bigint", "b": "bigint"}
@@ -139,7 +141,7 @@ def test_what_a_partition_does_not_know_is_not_shown_to_spark(tmp_path: Path) ->
     assert verdict.why_not is None  # it has none
 
 
-def test_bounds_without_nan_are_not_shown_to_spark(tmp_path: Path) -> None:
+def test_spark_does_not_read_float_columns_whose_statistics_ignore_nan(tmp_path: Path) -> None:
     numbers = pa.table({"n": [1.0, float("nan")], "s": [{"x": 1.0}] * 2, "i": [1, 2]})
     whys = {}
     for name, bounds in (("all", True), ("some", ["i"])):
@@ -162,7 +164,9 @@ def test_bounds_without_nan_are_not_shown_to_spark(tmp_path: Path) -> None:
     ("column", "type_"),
     [("ti", "int"), ("dm", "decimal(9,2)"), ("fl", "double"), ("ne", "array<string>")],
 )
-def test_a_column_that_was_changed_since_is_ours(column: str, type_: str) -> None:
+def test_a_column_whose_type_changed_since_the_write_is_left_to_our_reader(
+    column: str, type_: str
+) -> None:
     for format_ in ("orc", "parquet"):
         (why,) = reasons(f"types_{format_}", column, types={column: type_})
         assert why is not None
@@ -171,7 +175,7 @@ def test_a_column_that_was_changed_since_is_ours(column: str, type_: str) -> Non
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-def test_nanoseconds_in_64_bits_are_ours(tmp_path: Path, unit: str) -> None:
+def test_timestamps_of_64_bit_nanoseconds_are_left_to_our_reader(tmp_path: Path, unit: str) -> None:
     path = tmp_path / "000000_0"
     times = pa.table({"t": pa.array([0], pa.timestamp(unit))})
     pq.write_table(times, path, store_schema=False, version="2.6")
@@ -181,26 +185,28 @@ def test_nanoseconds_in_64_bits_are_ours(tmp_path: Path, unit: str) -> None:
     assert not verdict.manner.has_instants
 
 
-def test_texts_below_columns_that_nobody_would_cut_are_ours() -> None:
+def test_nested_varchars_that_spark_would_not_truncate_are_left_to_our_reader() -> None:
     (why,) = reasons("types_parquet", "ma", types={"ma": "map<varchar(9),int>"})
     assert why == "column ma is not stored as map<varchar(9),int>"
     assert reasons("types_parquet", "vc", "ch") == {None}
 
 
-def test_fields_under_other_names_or_in_another_order_are_ours() -> None:
+def test_structs_with_different_field_names_or_order_are_left_to_our_reader() -> None:
     for type_ in ("struct<y:string,x:int>", "struct<x:int,z:string>", "struct<x:int>"):
         (why,) = reasons("types_parquet", "sr", types={"sr": type_})
         assert why == f"column sr is not stored as {type_}"
 
 
-def test_a_file_older_than_a_column() -> None:
+def test_orc_files_older_than_a_column_are_left_to_our_reader_unlike_parquet_files() -> None:
     # Of ORC there are two ways to find columns; of Parquet there is one.
     assert reasons("added_orc") == {None, "it was written before column c was added"}
     assert reasons("added_parquet") == {None}
     assert reasons("renamed_orc") == {None, "its columns differ from the table's"}
 
 
-def test_types_that_spark_does_not_know_are_ours_whatever_is_asked(tmp_path: Path) -> None:
+def test_a_file_with_a_type_unknown_to_spark_is_left_to_our_reader_for_every_column(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "000000_0"
     instants = pa.array([0], pa.timestamp("ns", "UTC"))
     orc.write_table(pa.table({"i": pa.array([1], pa.int32()), "t": instants}), path)
@@ -208,16 +214,18 @@ def test_types_that_spark_does_not_know_are_ours_whatever_is_asked(tmp_path: Pat
     assert verdict.why_not == "it has a union or a local timestamp"
 
 
-def test_a_file_without_rows_of_a_range_is_passed_over() -> None:
+def test_a_file_without_rows_in_the_key_range_is_skipped() -> None:
     outside = [v.is_outside for v in judged("life_orc", ranges={"a": KeyRange(low=4, high=9)})]
     assert outside == [True, True, True, False]
 
 
-def test_text_is_ours() -> None:
+def test_text_files_are_left_to_our_reader() -> None:
     assert reasons("life_text") == {"it is text"}
 
 
-def test_names_that_spark_uses_itself_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_with_names_that_spark_reserves_are_left_to_our_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(
         "airflow_hiveacid.spark.reading.files.plain_fit._TAKEN", frozenset({"a"}), raising=True
     )
