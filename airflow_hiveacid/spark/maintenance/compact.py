@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
@@ -31,6 +30,7 @@ from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionPlanner,
     in_queue,
     planned_outcome,
+    why_failed,
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
@@ -175,13 +175,9 @@ class Compactor:
 
     def _checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
         """Return the outcome; raise an error if a requested compaction was prevented."""
-        if outcome.is_hindered and self.spec.choice is not CompactionChoice.AUTO:
-            raise CompactionNotDoneError(
-                table=self.table.ref,
-                partition=outcome.partition,
-                kind=self.spec.choice.value,
-                why=outcome.why,
-            )
+        error = why_failed(self.table, self.spec, outcome)
+        if error is not None:
+            raise error
         return outcome
 
     def _look(

@@ -15,6 +15,7 @@ from airflow_hiveacid.format.errors import (
     FencedError,
     HiveAcidError,
     PartitionsFailedError,
+    TableNotFoundError,
 )
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.codec import to_json
@@ -24,6 +25,7 @@ from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionOutcome,
     planned_outcome,
     switched_off_outcome,
+    why_failed,
 )
 from airflow_hiveacid.maintenance.side_by_side import each_piece
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
@@ -67,6 +69,9 @@ class _Piece:
     def plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
         return self.of.planner(client).plan(self.partition)
 
+    def is_dropped(self, client: MetastorePort) -> bool:
+        return _is_dropped(client, self.of.table, self.partition)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Due:
@@ -78,7 +83,10 @@ class _Due:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """The findings of one job, in the order in which they are made. Mutable."""
+    """The findings of one job, in the order in which they are made. Mutable.
+
+    `unlisted` is the number of failed tables whose partitions are unknown.
+    """
 
     due: list[_Due]
     outcomes: list[tuple[str, CompactionOutcome]]
@@ -86,16 +94,20 @@ class _Run:
     failed: dict[str, HiveAcidError]
     tables: int = 0
     partitions: int = 0
+    unlisted: int = 0
 
-    def fail(self, name: str, error: HiveAcidError) -> None:
-        """Remember a failure; a newer copy of the job ends this one.
+    def fail(self, name: str, error: HiveAcidError, *, is_dropped: bool = False) -> None:
+        """Remember a failure; skip what was dropped. A newer copy of the job ends this one.
 
         Raises:
             FencedError: a newer copy of the job is running.
         """
         if isinstance(error, FencedError):
             raise error
-        self.failed[name] = error
+        if is_dropped:
+            self.skipped[name] = "it was dropped or renamed while the job ran"
+        else:
+            self.failed[name] = error
 
 
 def compact_tables(job: JobContext) -> JobResult:
@@ -109,7 +121,9 @@ def compact_tables(job: JobContext) -> JobResult:
     spec = job.job_of(CompactTablesSpec)
     for name in spec.tables:
         if not is_pattern(name):
-            check_insertable(job.client.get_table(TableRef.parse(name)))
+            table = job.client.get_table(TableRef.parse(name))
+            check_insertable(table)
+            check_files_writable(table)
     run = _Run(due=[], outcomes=[], skipped={}, failed={})
     pieces = list(_pieces(job, spec, run))
     if not run.tables and not run.skipped:
@@ -129,7 +143,7 @@ def compact_tables(job: JobContext) -> JobResult:
         raise PartitionsFailedError(
             table=spec.target,
             failed={name: str(error) for name, error in run.failed.items()},
-            of=len(pieces),
+            of=len(pieces) + run.unlisted,
             done={f"{t} {o.partition}".rstrip(): o.text for t, o in run.outcomes if o.done},
         )
     return _result(job, spec, run)
@@ -164,7 +178,9 @@ def _pieces(job: JobContext, spec: CompactTablesSpec, run: _Run) -> Iterator[_Pi
     )
     for table, pieces in zip(tables, found, strict=True):
         if isinstance(pieces, HiveAcidError):
-            run.fail(str(table.ref), pieces)
+            is_dropped = _is_dropped(job.client, table)
+            run.fail(str(table.ref), pieces, is_dropped=is_dropped)
+            run.unlisted += not is_dropped
         else:
             yield from pieces
 
@@ -181,11 +197,15 @@ def _plan(job: JobContext, pieces: Sequence[_Piece], run: _Run) -> None:
     run.partitions = len(pieces)
     for piece, plan in zip(pieces, plans, strict=True):
         if isinstance(plan, HiveAcidError):
-            run.fail(piece.name, plan)
+            run.fail(piece.name, plan, is_dropped=piece.is_dropped(job.client))
         elif isinstance(plan, CompactionPlan):
             run.due.append(_Due(piece=piece, plan=plan))
         elif plan.is_hindered:
-            run.outcomes.append((piece.table, planned_outcome(piece.partition, plan)))
+            outcome = planned_outcome(piece.partition, plan)
+            run.outcomes.append((piece.table, outcome))
+            error = why_failed(piece.of.table, piece.of.spec, outcome)
+            if error is not None:
+                run.fail(piece.name, error)
     run.due.sort(key=lambda one: one.plan.score, reverse=True)
 
 
@@ -225,10 +245,25 @@ def _compact(job: JobContext, chosen: Sequence[_Due], run: _Run) -> None:
     )
     for piece, outcome in zip(pieces, found, strict=True):
         if isinstance(outcome, HiveAcidError):
-            run.fail(piece.name, outcome)
+            run.fail(piece.name, outcome, is_dropped=piece.is_dropped(job.client))
         else:
             log.info("%s: %s", piece.name, outcome.text)
             run.outcomes.append((piece.table, outcome))
+
+
+def _is_dropped(
+    client: MetastorePort, table: TableInfo, partition: PartitionInfo | None = None
+) -> bool:
+    """Return whether a table or partition no longer exists; False if that is unknown."""
+    try:
+        now = client.get_table(table.ref)
+        if partition is None or not partition.name.columns:
+            return now.table_id != table.table_id
+        return not client.get_partitions(now, [partition.name])
+    except TableNotFoundError:
+        return True
+    except HiveAcidError:
+        return False
 
 
 def _left(outcome: CompactionOutcome, max_bytes: int) -> CompactionOutcome:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
+    CorruptFileError,
     FencedError,
     NotTransactionalError,
     PartitionsFailedError,
     StorageError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
@@ -23,13 +27,15 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.spark.engine.failures import carried
+from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from tests.unit.spark.maintenance.rig import insert, there, values, without_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
@@ -148,6 +154,113 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
     assert (len(there(good, "base_")), there(bad, "base_")) == (1, [])
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (carried(CorruptFileError(path="/t/bad", reason="cut off")), "/t/bad is damaged: cut off"),
+        ("[STAGE_FAILED] executor 1 is lost", "executor 1 is lost. The driver's log has"),
+    ],
+)
+def test_a_failed_spark_task_leaves_the_other_tables_compacted(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, text: str, says: str
+) -> None:
+    bad = warehouse.table("bad", 30)  # has the highest score, so its compaction begins first
+    others = [warehouse.table(f"t{n}", 3) for n in range(20)]
+    run: Any = compact_module.run_tasks
+
+    def run_tasks(spark: object, task: object, works: Any, schema: str) -> Any:  # noqa: ANN401
+        def fail() -> None:
+            raise PySparkException(text)
+
+        if works[0].staging.location == bad.location:
+            return SimpleNamespace(collect=fail)
+        return run(spark, task, works, schema)
+
+    monkeypatch.setattr(compact_module, "run_tasks", run_tasks)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert list(caught.value.failed) == ["default.bad"]
+    assert says in caught.value.failed["default.bad"]
+    assert [len(there(table, "base_")) for table in others] == [1] * 20
+
+
+def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
+    warehouse: Warehouse,
+) -> None:
+    blocked, free = warehouse.table("blocked", 0), warehouse.table("free", 3)
+    client = warehouse.client
+    client.allocate_write_id(client.open_txn(), blocked.ref)
+    for value in range(3):
+        insert(client, blocked, value)
+    major = CompactionChoice.MAJOR
+    planned = warehouse.compact("default.*", choice=major, plan_only=True)
+    assert compacted(planned) == {"default.blocked": False, "default.free": False}
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*", choice=major)
+    assert "write ID 1 is open" in caught.value.failed["default.blocked"]
+    assert list(caught.value.failed) == ["default.blocked"]
+    assert len(there(free, "base_")) == 1
+    assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def _before_partitions_are_read(
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
+) -> None:
+    read = module.partitions_of
+
+    def partitions_of(client: FakeClient, one: TableInfo, name: None) -> tuple[PartitionInfo, ...]:
+        if one.ref == table.ref:
+            drop()
+        return read(client, one, name)
+
+    monkeypatch.setattr(module, "partitions_of", partitions_of)
+
+
+def _before_the_compaction(
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
+) -> None:
+    compact = Compactor.compact
+
+    def dropped_first(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
+        if self.table.ref == table.ref:
+            drop()
+        return compact(self, partition)
+
+    monkeypatch.setattr(Compactor, "compact", dropped_first)
+
+
+@pytest.mark.parametrize("when", [_before_partitions_are_read, _before_the_compaction])
+def test_a_table_that_is_dropped_meanwhile_is_skipped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, when: Callable[..., None]
+) -> None:
+    good, gone = warehouse.table("good", 3), warehouse.table("gone", 3)
+
+    def drop() -> None:
+        warehouse.client.drop_table(gone.ref)
+        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
+
+    when(monkeypatch, gone, drop)
+    result = warehouse.compact("default.*")
+    assert result.status is JobStatus.COMMITTED
+    assert result.details["skipped"] == [
+        {"table": "default.gone", "why": "it was dropped or renamed while the job ran"}
+    ]
+    assert len(there(good, "base_")) == 1
+
+
+def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+
+    def fail(*_: object) -> None:
+        raise StorageError("the metastore is busy")
+
+    monkeypatch.setattr(module, "partitions_of", fail)
+    with pytest.raises(PartitionsFailedError, match="1 of 1 partitions failed"):
+        warehouse.compact("default.*")
+
+
 def test_a_table_that_cannot_be_listed_does_not_stop_the_others(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
@@ -213,6 +326,20 @@ def test_a_table_named_without_a_wildcard_must_exist_and_be_transactional(
     with pytest.raises(NotTransactionalError):
         warehouse.compact("default.a", "default.flat")
     assert there(table, "base_") == []
+
+
+def test_a_table_named_without_a_wildcard_must_have_writable_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+
+    def check(table: TableInfo) -> None:
+        raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
+
+    monkeypatch.setattr(module, "check_files_writable", check)
+    with pytest.raises(UnsupportedTableError, match="cannot write"):
+        warehouse.compact("default.a")
+    assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
 
 
 def test_a_limit_of_bytes_takes_the_highest_scores_and_at_least_one(
