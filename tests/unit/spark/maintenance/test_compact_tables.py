@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     FencedError,
@@ -25,7 +27,9 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
+from airflow_hiveacid.maintenance import side_by_side
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import compact as compact_module
@@ -164,15 +168,17 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
 def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
-    bad = warehouse.table("bad", 30)  # has the highest score, so its compaction begins first
-    others = [warehouse.table(f"t{n}", 3) for n in range(20)]
+    monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
+    bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
+    begun = []
     run: Any = compact_module.run_tasks
 
     def run_tasks(spark: object, task: object, works: Any, schema: str) -> Any:  # noqa: ANN401
         def fail() -> None:
             raise PySparkException(text)
 
-        if works[0].staging.location == bad.location:
+        begun.append(works[0].staging.location)
+        if begun[-1] == bad.location:
             return SimpleNamespace(collect=fail)
         return run(spark, task, works, schema)
 
@@ -181,7 +187,8 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]
     assert says in caught.value.failed["default.bad"]
-    assert [len(there(table, "base_")) for table in others] == [1] * 20
+    assert begun == [bad.location, good.location]
+    assert len(there(good, "base_")) == 1
 
 
 def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
@@ -348,11 +355,43 @@ def test_a_limit_of_bytes_takes_the_highest_scores_and_at_least_one(
     many, few = warehouse.table("many", 9), warehouse.table("few", 2)
     result = warehouse.compact("default.*", max_bytes=1)
     assert compacted(result) == {"default.few": False, "default.many": True}
-    assert "max_bytes=1 is used up" in str(result.details["compactions"])
+    assert "more than max_bytes=1. Raise max_bytes" in str(result.details["compactions"])
     assert (len(there(many, "base_")), there(few, "base_")) == (1, [])
     rest = warehouse.compact("default.*", max_bytes=1)
     assert compacted(rest) == {"default.few": True}
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def test_a_limit_of_bytes_chooses_across_groups_of_tables_and_fills_up_with_smaller_inputs(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TABLES_IN_GROUP", 2)
+    tables = {n: warehouse.table(f"t{n}", n) for n in (2, 5, 3, 9, 4)}
+    planned = warehouse.compact("default.*", plan_only=True)
+    sizes: Any = {c["table"]: c["bytes_in"] for c in planned.details["compactions"]}  # type: ignore[union-attr,index,call-overload]
+    limit = sizes["default.t9"] + sizes["default.t4"] + sizes["default.t2"] - 1
+    result = warehouse.compact("default.*", max_bytes=limit)
+    assert (result.details["tables"], result.details["partitions"]) == (5, 5)
+    done = {n for n, table in tables.items() if there(table, "base_")}
+    assert done == {9, 5}
+    assert "is used up" in str(result.details["compactions"])
+    assert "Raise max_bytes" not in str(result.details["compactions"])
+
+
+def test_entries_of_dead_workers_are_ended_even_if_automatic_compaction_is_turned_off(
+    warehouse: Warehouse,
+) -> None:
+    table, client = warehouse.table("kept", 3, {NO_AUTO_COMPACTION: "true"}), warehouse.client
+    if client.generation is MetastoreGeneration.V3:
+        return
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    client.find_next_compaction("hiveacid-k", worker_version="1", pool=pool)
+    for plan_only, state in ((True, CompactionState.WORKING), (False, CompactionState.REFUSED)):
+        result = warehouse.compact("default.*", plan_only=plan_only)
+        assert result.details["tables"] == 0
+        (entry,) = client.show_compactions(table.ref)
+        assert entry.state is state
 
 
 def test_a_pattern_that_matches_no_table_is_logged(
