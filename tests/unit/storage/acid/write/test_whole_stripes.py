@@ -217,6 +217,23 @@ def test_few_or_large_stripes_do_not_raise_the_least_length(lengths: list[int]) 
         assert module.least_length(lengths) == 256 << 10
 
 
+def test_stripes_of_exactly_the_least_length_count_as_copied() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LEAST_BYTES", 256 << 10)
+        assert module.least_length([256 << 10] * 257) == 512 << 10
+        assert module.least_length([512 << 10] * 257) == 1 << 20
+
+
+def test_a_short_last_stripe_does_not_prevent_copies_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path / BASE, 1, 2 * STRIPE_ROWS + 1)
+    lengths = [stripe.length for stripe in read_tail(FS, str(path)).stripes]
+    assert lengths[2] < min(lengths[:2])
+    monkeypatch.setattr(module, "LEAST_BYTES", min(lengths[:2]))
+    assert found(tmp_path, ids(1)) == [(BASE, 0), (BASE, 1)]
+
+
 def test_repeated_compactions_keep_the_number_of_small_stripes_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
