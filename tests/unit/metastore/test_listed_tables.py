@@ -83,6 +83,15 @@ def test_tables_that_are_not_transactional_are_omitted_but_unreadable_tables_are
     assert {name: found[f"hr.{name}"] for name in errors} == errors
 
 
+@pytest.mark.usefixtures("listed")
+def test_a_table_that_is_dropped_after_the_listing_does_not_hide_the_tables_after_it(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "list_tables", lambda _: ("orders", "gone", "staff"))
+    found = [name for name, _ in transactional_tables(client, ["hr.*"])]
+    assert found == ["hr.orders", "hr.staff"]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("a.b", False), ("a.*", True), ("a.b?", True), ("a.[bc]", True), ("*", True)],
