@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -11,10 +12,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     FencedError,
+    MetastoreCallError,
     NotTransactionalError,
     PartitionsFailedError,
     StorageError,
@@ -22,7 +24,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -35,11 +37,12 @@ from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from tests.unit.spark.maintenance.rig import insert, there, values, without_spark
+from tests.unit.spark.maintenance.rig import insert, put, there, values, without_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
@@ -78,9 +81,37 @@ class Warehouse:
             insert(self.client, table, value)
         return table
 
+    def partitioned(self, name: str, days: Sequence[str]) -> TableInfo:
+        """A table with three deltas in each partition."""
+        (self._root / name).mkdir()
+        table = self.client.create_table(
+            NewTable(
+                ref=TableRef("default", name),
+                columns=(Column(name="id", type="bigint"),),
+                partition_columns=(Column(name="day", type="string"),),
+                location=f"file:{self._root}/{name}",
+            )
+        )
+        for day in days:
+            partition = PartitionName(("day",), (day,))
+            self.client.add_partitions(table, [partition])
+            for _ in range(3):
+                txn_id = self.client.open_txn()
+                write_id = self.client.allocate_write_id(txn_id, table.ref)
+                self.client.add_dynamic_partitions(
+                    txn_id, write_id, table.ref, (partition,), DataOperation.INSERT
+                )
+                directory = f"{partition}/delta_{write_id:07d}_{write_id:07d}_0000"
+                put(table, directory, [(write_id, write_id)])
+                self.client.commit_txn(txn_id)
+        return table
+
     def compact(self, *tables: str, **more: Any) -> JobResult:  # noqa: ANN401 - fields of the spec
+        return compact_tables(self.job(*tables, **more))
+
+    def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
         spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
-        job: Any = SimpleNamespace(
+        return SimpleNamespace(
             spark=SimpleNamespace(
                 sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=4)
             ),
@@ -96,7 +127,6 @@ class Warehouse:
             policy_of=lambda _: ConflictPolicy.HIVE,
             on_step=lambda _: None,
         )
-        return compact_tables(job)
 
 
 @pytest.fixture
@@ -253,6 +283,102 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
         {"table": "default.gone", "why": "it was dropped or renamed while the job ran"}
     ]
     assert len(there(good, "base_")) == 1
+
+
+def test_a_table_that_is_dropped_and_created_again_meanwhile_is_skipped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = warehouse.table("gone", 3)
+
+    def drop() -> None:
+        warehouse.client.drop_table(gone.ref)
+        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
+        warehouse.table("gone", 0)
+
+    _before_the_compaction(monkeypatch, gone, drop)
+    result = warehouse.compact("default.*")
+    assert result.status is JobStatus.NOTHING_TO_DO
+    assert "default.gone" in str(result.details)
+    assert there(gone, "base_") == []
+
+
+def test_a_partition_that_is_dropped_meanwhile_is_skipped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.partitioned("p", ["1", "2"])
+    compact = Compactor.compact
+
+    def dropped_first(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
+        if str(partition.name) == "day=1":
+            warehouse.client.drop_partitions(table, [partition.name])
+            shutil.rmtree(partition.location.removeprefix("file:"), ignore_errors=True)
+        return compact(self, partition)
+
+    monkeypatch.setattr(Compactor, "compact", dropped_first)
+    result = warehouse.compact("default.*")
+    skipped: Any = result.details["skipped"]
+    assert [one["table"] for one in skipped] == ["default.p day=1"]
+    assert len(there(table, "day=")) == 1
+    done: Any = result.details["compactions"]
+    assert [(one["partition"], one["done"]) for one in done] == [("day=2", True)]
+
+
+def test_a_failed_table_is_not_skipped_if_the_metastore_cannot_tell_whether_it_exists(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+
+    def refuse(*_: object) -> TableInfo:
+        raise MetastoreCallError(method="get_table", reason="busy")
+
+    def fail(*_: object) -> CompactionOutcome:
+        monkeypatch.setattr(warehouse.client, "get_table", refuse)
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Compactor, "compact", fail)
+    with pytest.raises(PartitionsFailedError, match="the disk is full"):
+        warehouse.compact("default.*")
+
+
+def test_a_failed_partition_that_still_exists_fails_the_job(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.partitioned("p", ["1"])
+
+    def fail(*_: object) -> CompactionOutcome:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Compactor, "compact", fail)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert caught.value.failed == {"default.p day=1": "the disk is full"}
+
+
+def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: Warehouse) -> None:
+    table = warehouse.table("a", 3)
+    job = warehouse.job("default.*")
+    job.spec = replace(job.spec, earlier_key="earlier", heartbeat_s=7.0)
+    job.policy_of = lambda _: ConflictPolicy.STRICT
+    spec = job.spec.job.of_table("default.a")
+    of = TableCompaction.of(job, warehouse.client, table, spec)
+    compactor = of.compactor(job, warehouse.client)
+    assert compactor.policy is ConflictPolicy.STRICT
+    assert (compactor.job_key, compactor.earlier_key) == ("dag/run/compact/-1", "earlier")
+    assert (compactor.lock_timeout_s, compactor.heartbeat_s) == (5.0, 7.0)
+    assert compactor.requests is of.requests
+    assert compactor.known is of.known
+    assert compactor.shared is of.shared
+
+
+def test_a_request_of_another_client_is_served_below_the_thresholds(warehouse: Warehouse) -> None:
+    client = warehouse.client
+    if client.generation is MetastoreGeneration.V3:
+        return
+    table = warehouse.table("a", 1)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR)
+    planned = warehouse.compact("default.*", delta_count=9, plan_only=True)
+    assert compacted(planned) == {"default.a": False}
+    assert compacted(warehouse.compact("default.*", delta_count=9)) == {"default.a": True}
 
 
 def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
