@@ -488,6 +488,21 @@ def test_stripes_within_the_row_id_range_of_a_longer_stripe_are_not_copied(tmp_p
     assert found(tmp_path, ids(1)) == []
 
 
+def test_a_stripe_is_not_copied_if_a_stripe_below_the_least_length_has_rows_in_its_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (f"delta_0000001_0000001_000{n}/bucket_00000" for n in (0, 1))
+    one = put(tmp_path / first, 1, STRIPE_ROWS + 10)
+    other = put(tmp_path / second, 1, STRIPE_ROWS, first_row=STRIPE_ROWS + 5)
+    large, small = (stripe.length for stripe in read_tail(FS, str(one)).stripes)
+    (also,) = (stripe.length for stripe in read_tail(FS, str(other)).stripes)
+    monkeypatch.setattr(module, "LEAST_BYTES", min(large, also))
+    assert small < min(large, also)
+    assert found(tmp_path, ids(1)) == [(first, 0)]
+    put(other, 1, STRIPE_ROWS, first_row=STRIPE_ROWS + 10)
+    assert found(tmp_path, ids(1)) == [(first, 0), (second, 0)]
+
+
 def test_batches_are_split_where_a_copied_stripe_belongs() -> None:
     def at(first: int, last: int) -> Any:  # noqa: ANN401
         key = lambda row: (1, B0, row)  # noqa: E731
