@@ -35,6 +35,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState, Compact
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import compact as compact_module
+from airflow_hiveacid.spark.maintenance import compact_table as compact_table_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
@@ -217,6 +218,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]
     assert says in caught.value.failed["default.bad"]
+    assert "HIVEACID-ERROR" not in caught.value.failed["default.bad"]
     assert begun == [bad.location, good.location]
     assert len(there(good, "base_")) == 1
 
@@ -368,6 +370,42 @@ def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: War
     assert compactor.requests is of.requests
     assert compactor.known is of.known
     assert compactor.shared is of.shared
+
+
+def test_a_plan_leaves_the_entry_of_a_dead_worker_and_a_compaction_ends_it(
+    warehouse: Warehouse,
+) -> None:
+    table, client = warehouse.table("a", 1), warehouse.client
+    if client.generation is MetastoreGeneration.V3:
+        return
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    client.find_next_compaction("hiveacid-k", worker_version="1", pool=pool)
+    for plan_only, state in ((True, CompactionState.WORKING), (False, CompactionState.REFUSED)):
+        warehouse.compact("default.*", plan_only=plan_only)
+        (entry,) = client.show_compactions(table.ref)
+        assert entry.state is state
+
+
+def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if warehouse.client.generation is MetastoreGeneration.V3:
+        return
+    table = warehouse.table("a", 1)
+    read = compact_table_module.end_dead_entries
+
+    def insert_first(client: FakeClient, ref: TableRef) -> object:
+        insert(client, table, 7)
+        client.request_compaction(ref, None, CompactionType.MAJOR)
+        return read(client, ref)
+
+    monkeypatch.setattr(compact_table_module, "end_dead_entries", insert_first)
+    job = warehouse.job("default.*")
+    spec = job.spec.job.of_table("default.a")
+    of = TableCompaction.of(job, warehouse.client, table, spec)
+    assert list(of.requests) == [None]
+    assert of.known.write_ids(table.ref).high_watermark == 2
 
 
 def test_a_request_of_another_client_is_served_below_the_thresholds(warehouse: Warehouse) -> None:
