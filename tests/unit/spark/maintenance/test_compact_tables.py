@@ -295,12 +295,16 @@ def test_a_table_that_is_dropped_and_created_again_meanwhile_is_skipped(
     def drop() -> None:
         warehouse.client.drop_table(gone.ref)
         shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
-        warehouse.table("gone", 0)
+        warehouse.table("gone", 3)
 
     _before_the_compaction(monkeypatch, gone, drop)
     result = warehouse.compact("default.*")
+    assert values(warehouse.client, gone) == [0, 1, 2]
+    if warehouse.client.generation is MetastoreGeneration.V3:
+        return  # 3.1 tells tables apart by their second of creation only
     assert result.status is JobStatus.NOTHING_TO_DO
-    assert "default.gone" in str(result.details)
+    skipped: Any = result.details["skipped"]
+    assert [one["table"] for one in skipped] == ["default.gone"]
     assert there(gone, "base_") == []
 
 
