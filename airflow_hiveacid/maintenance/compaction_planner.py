@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TableRef
@@ -227,6 +227,17 @@ def switched_off_outcome(table: TableInfo, spec: CompactSpec) -> CompactionOutco
         return None
     why = f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
     return CompactionOutcome(partition="", done=False, kind="none", why=why)
+
+
+def why_failed(
+    table: TableInfo, spec: CompactSpec, outcome: CompactionOutcome
+) -> CompactionNotDoneError | None:
+    """Return the error if a minor or major compaction was requested, and something prevents it."""
+    if not outcome.is_hindered or spec.choice is CompactionChoice.AUTO or spec.plan_only:
+        return None
+    return CompactionNotDoneError(
+        table=table.ref, partition=outcome.partition, kind=spec.choice.value, why=outcome.why
+    )
 
 
 def in_queue(partition: PartitionInfo) -> PartitionName | None:

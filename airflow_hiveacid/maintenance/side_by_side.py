@@ -86,16 +86,22 @@ def each_piece(
 ) -> list[_R | HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
-    `name` names a piece in the log.
+    After a `FencedError`, no further piece is started, because a newer copy of the job does the
+    work. The pieces that were not started get the same error. `name` names a piece in the log.
     """
     connections = _Connections(client)
+    fenced: list[FencedError] = []
 
     def one(piece: _P) -> _R | HiveAcidError:
+        if fenced:
+            return fenced[0]
         try:
             with connections.one() as own:
                 return work(own, piece)
         except HiveAcidError as error:
             log.warning("%s failed: %s", name(piece), error)
+            if isinstance(error, FencedError):
+                fenced.append(error)
             return error
 
     try:

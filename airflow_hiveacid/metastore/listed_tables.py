@@ -52,6 +52,7 @@ def transactional_tables(
 ) -> Iterator[tuple[str, TableInfo | InvalidNameError | MetastoreCallError]]:
     """Yield the transactional tables of all databases whose names match one of the patterns.
 
+    Databases without a possible match are not listed, since the user may lack access to them.
     The results are those of `listed_tables`. So an unreadable table is included, even if it may not
     be transactional.
 
@@ -68,7 +69,19 @@ def transactional_tables(
     def is_wanted(name: str) -> bool:
         return any(fnmatchcase(name.lower(), pattern) for pattern in wanted)
 
+    databases = [_pattern_of_databases(pattern) for pattern in wanted]
     for db in client.list_databases():
+        if not any(fnmatchcase(db.lower(), pattern) for pattern in databases):
+            continue
         for name, table in listed_tables(client, db, is_wanted=is_wanted):
             if isinstance(table, Exception) or table.kind is not TransactionalKind.NONE:
                 yield name, table
+
+
+def _pattern_of_databases(pattern: str) -> str:
+    """Return a pattern that matches all databases in which a table can match.
+
+    A `*` without a dot, and a dot in brackets, may match the dot between database and table.
+    """
+    db, dot, name = pattern.partition(".")
+    return db if dot and "." not in name and "[" not in pattern else "*"

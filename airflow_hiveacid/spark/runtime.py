@@ -42,7 +42,7 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
 from airflow_hiveacid.spark.engine.executors import await_executor
-from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, reason_of, typed_failures
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.progress import reported_stages
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -178,12 +178,7 @@ def _failed(spec: JobSpec, error: Exception) -> JobResult:
 
 def _job_error(error: Exception) -> JobError:
     """Return an error as a part of the result, without the stack and plan of Spark's errors."""
-    if not isinstance(error, SPARK_ERRORS):
-        return JobError.of(error)
-    reason = reason_of(error).rstrip(".")
-    message = f"{type(error).__name__}: {reason}. The driver's log has the details"
-    message = without_secrets(message)
-    return JobError(type="JobFailedError", message=message)
+    return JobError.of(job_failure(error) if isinstance(error, SPARK_ERRORS) else error)
 
 
 def _details_of(error: Exception) -> dict[str, JsonValue]:

@@ -43,7 +43,7 @@ class CompactTablesSpec:
     `tables` are names or patterns, such as `sales.orders` or `sales.*`. Each partition is compacted
     as with `CompactSpec`, in its own transaction. If one partition fails, the others are compacted
     nevertheless, and then the job fails. `max_bytes` limits the input of all compactions of the
-    job. The partitions with the highest score (`plan.compaction.score`) come first; the others
+    job. The partitions with the highest score (`CompactionPlan.score`) come first; the others
     remain for a later job.
     """
 

@@ -19,6 +19,7 @@ from pyspark.errors.exceptions.captured import convert_exception
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     HiveAcidError,
+    JobFailedError,
     StorageError,
     ValueTooLargeError,
     rebuild,
@@ -92,6 +93,12 @@ def typed_failures() -> Iterator[None]:
         if isinstance(error, SPARK_ERRORS) and (known := store_failure(text, None)):
             raise known from error
         raise
+
+
+def job_failure(error: Exception) -> JobFailedError:
+    """Return an error of Spark as a typed error, without its stack trace and plan."""
+    reason = reason_of(error).rstrip(".")
+    return JobFailedError(f"{type(error).__name__}: {reason}. The driver's log has the details")
 
 
 def beneath(error: BaseException) -> BaseException:

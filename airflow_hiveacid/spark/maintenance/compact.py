@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
@@ -31,6 +30,7 @@ from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionPlanner,
     in_queue,
     planned_outcome,
+    why_failed,
 )
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
@@ -42,6 +42,7 @@ from airflow_hiveacid.plan.compaction import (
     replacing_base,
     seen_by_halves,
 )
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.tasks import job_group, run_tasks
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
@@ -67,7 +68,7 @@ from airflow_hiveacid.versions.keeping import note_as_ours
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
@@ -174,13 +175,9 @@ class Compactor:
 
     def _checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
         """Return the outcome; raise an error if a requested compaction was prevented."""
-        if outcome.is_hindered and self.spec.choice is not CompactionChoice.AUTO:
-            raise CompactionNotDoneError(
-                table=self.table.ref,
-                partition=outcome.partition,
-                kind=self.spec.choice.value,
-                why=outcome.why,
-            )
+        error = why_failed(self.table, self.spec, outcome)
+        if error is not None:
+            raise error
         return outcome
 
     def _look(
@@ -362,7 +359,7 @@ class Compactor:
             for bucket in bucket_files(plan.state, write_ids)
         ]
         frame = run_tasks(self.spark, _compact_task, works, _COMPACTED_SCHEMA)
-        files = [self._staged(partition, row) for row in frame.collect()]
+        files = [self._staged(partition, row) for row in _collected(frame)]
         files += self._empty_results(partition, outputs, files, staging)
         return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
 
@@ -399,7 +396,7 @@ class Compactor:
             for number, together in enumerate(put_together(found))
         ]
         frame = run_tasks(self.spark, _compact_plain_task, works, _COMPACTED_SCHEMA)
-        return [self._staged(partition, row) for row in frame.collect()]
+        return [self._staged(partition, row) for row in _collected(frame)]
 
     def _staged(self, partition: PartitionInfo, row: Row) -> StagedFile:
         return StagedFile(
@@ -512,6 +509,21 @@ def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
 def _read_from(state: AcidState) -> set[str]:
     """Return the names of the directories and original files that are read."""
     return live_names(state) | {file.path for file in state.originals}
+
+
+def _collected(frame: DataFrame) -> list[Row]:
+    """Run the tasks and return their rows.
+
+    Raises:
+        HiveAcidError: a task raised this error.
+        JobFailedError: Spark failed for another reason. So the other partitions are compacted.
+    """
+    try:
+        with typed_failures():
+            return frame.collect()
+    except SPARK_ERRORS as error:
+        log.exception("a compaction's tasks failed")
+        raise job_failure(error) from error
 
 
 def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from airflow_hiveacid.format.errors import (
     FencedError,
     HiveAcidError,
     PartitionsFailedError,
+    TableNotFoundError,
 )
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.codec import to_json
@@ -24,10 +25,12 @@ from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionOutcome,
     planned_outcome,
     switched_off_outcome,
+    why_failed,
 )
 from airflow_hiveacid.maintenance.side_by_side import each_piece
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
@@ -45,6 +48,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 _PLANS_AT_ONCE: Final = 64  # `each_piece` has its own, lower limit
+
+# The snapshot of a table may contain 100,000 transactions. After each group of tables, only the
+# snapshots of tables with due partitions remain in memory.
+_TABLES_IN_GROUP: Final = 256
 
 log = logging.getLogger("hiveacid")
 
@@ -64,21 +71,31 @@ class _Piece:
     def name(self) -> str:
         return f"{self.table} {self.partition.name}".rstrip()
 
-    def plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
-        return self.of.planner(client).plan(self.partition)
+    def plan(self, client: MetastorePort) -> _Due | NoCompaction:
+        plan = self.of.planner(client).plan(self.partition)
+        if not isinstance(plan, CompactionPlan):
+            return plan
+        return _Due(piece=self, score=plan.score, outcome=planned_outcome(self.partition, plan))
+
+    def is_dropped(self, client: MetastorePort) -> bool:
+        return _is_dropped(client, self.of.table, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Due:
-    """A partition that needs compaction."""
+    """A partition that needs compaction; its plan's list of files is not kept in memory."""
 
     piece: _Piece
-    plan: CompactionPlan
+    score: float
+    outcome: CompactionOutcome
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """The findings of one job, in the order in which they are made. Mutable."""
+    """The findings of one job, in the order in which they are made. Mutable.
+
+    `unlisted` is the number of failed tables whose partitions are unknown.
+    """
 
     due: list[_Due]
     outcomes: list[tuple[str, CompactionOutcome]]
@@ -86,16 +103,20 @@ class _Run:
     failed: dict[str, HiveAcidError]
     tables: int = 0
     partitions: int = 0
+    unlisted: int = 0
 
-    def fail(self, name: str, error: HiveAcidError) -> None:
-        """Remember a failure; a newer copy of the job ends this one.
+    def fail(self, name: str, error: HiveAcidError, *, is_dropped: bool = False) -> None:
+        """Remember a failure; skip what was dropped. A newer copy of the job ends this one.
 
         Raises:
             FencedError: a newer copy of the job is running.
         """
         if isinstance(error, FencedError):
             raise error
-        self.failed[name] = error
+        if is_dropped:
+            self.skipped[name] = "it was dropped or renamed while the job ran"
+        else:
+            self.failed[name] = error
 
 
 def compact_tables(job: JobContext) -> JobResult:
@@ -109,34 +130,36 @@ def compact_tables(job: JobContext) -> JobResult:
     spec = job.job_of(CompactTablesSpec)
     for name in spec.tables:
         if not is_pattern(name):
-            check_insertable(job.client.get_table(TableRef.parse(name)))
+            table = job.client.get_table(TableRef.parse(name))
+            check_insertable(table)
+            check_files_writable(table)
     run = _Run(due=[], outcomes=[], skipped={}, failed={})
-    pieces = list(_pieces(job, spec, run))
+    tables = _tables(job, spec, run)
     if not run.tables and not run.skipped:
         log.warning("no transactional table matches %s", spec.target)
-    _plan(job, pieces, run)
+    for start in range(0, len(tables), _TABLES_IN_GROUP):
+        _plan(job, list(_pieces(job, spec, tables[start : start + _TABLES_IN_GROUP], run)), run)
+    run.due.sort(key=lambda one: one.score, reverse=True)
     chosen = run.due if spec.max_bytes is None else _within(run, spec.max_bytes)
     log.info(
-        "%d of %d partitions in %d tables need compaction", len(run.due), len(pieces), run.tables
+        "%d of %d partitions in %d tables need compaction", len(run.due), run.partitions, run.tables
     )
     if spec.plan_only:
-        run.outcomes += [
-            (one.piece.table, planned_outcome(one.piece.partition, one.plan)) for one in chosen
-        ]
+        run.outcomes += [(one.piece.table, one.outcome) for one in chosen]
     else:
         _compact(job, chosen, run)
     if run.failed:
         raise PartitionsFailedError(
             table=spec.target,
             failed={name: str(error) for name, error in run.failed.items()},
-            of=len(pieces),
+            of=run.partitions + run.unlisted,
             done={f"{t} {o.partition}".rstrip(): o.text for t, o in run.outcomes if o.done},
         )
     return _result(job, spec, run)
 
 
-def _pieces(job: JobContext, spec: CompactTablesSpec, run: _Run) -> Iterator[_Piece]:
-    """Yield the partitions of all tables that can be compacted."""
+def _tables(job: JobContext, spec: CompactTablesSpec, run: _Run) -> list[TableInfo]:
+    """Return the tables that can be compacted, and those with automatic compaction turned off."""
     tables: list[TableInfo] = []
     for name, table in transactional_tables(job.client, spec.tables):
         try:
@@ -149,12 +172,23 @@ def _pieces(job: JobContext, spec: CompactTablesSpec, run: _Run) -> Iterator[_Pi
             continue
         switched_off = switched_off_outcome(table, spec.of_table(name))
         if switched_off is None:
-            tables.append(table)
+            run.tables += 1
         else:
             run.skipped[name] = switched_off.why
-    run.tables = len(tables)
+        tables.append(table)
+    return tables
+
+
+def _pieces(
+    job: JobContext, spec: CompactTablesSpec, tables: Sequence[TableInfo], run: _Run
+) -> Iterator[_Piece]:
+    """Yield the partitions of the tables; none of tables with automatic compaction turned off."""
 
     def prepared(client: MetastorePort, table: TableInfo) -> list[_Piece]:
+        if str(table.ref) in run.skipped:
+            if not spec.plan_only:
+                end_dead_entries(client, table.ref)
+            return []
         partitions = partitions_of(client, table, None)
         of = TableCompaction.of(job, client, table, spec.of_table(str(table.ref)))
         return [_Piece(of=of, partition=partition) for partition in partitions]
@@ -164,13 +198,15 @@ def _pieces(job: JobContext, spec: CompactTablesSpec, run: _Run) -> Iterator[_Pi
     )
     for table, pieces in zip(tables, found, strict=True):
         if isinstance(pieces, HiveAcidError):
-            run.fail(str(table.ref), pieces)
+            is_dropped = _is_dropped(job.client, table)
+            run.fail(str(table.ref), pieces, is_dropped=is_dropped)
+            run.unlisted += not is_dropped
         else:
             yield from pieces
 
 
 def _plan(job: JobContext, pieces: Sequence[_Piece], run: _Run) -> None:
-    """Plan every partition; those that are due come in the order of their score."""
+    """Plan every partition."""
     plans = each_piece(
         job.client,
         pieces,
@@ -178,15 +214,18 @@ def _plan(job: JobContext, pieces: Sequence[_Piece], run: _Run) -> None:
         at_once=_PLANS_AT_ONCE,
         name=lambda piece: piece.name,
     )
-    run.partitions = len(pieces)
+    run.partitions += len(pieces)
     for piece, plan in zip(pieces, plans, strict=True):
         if isinstance(plan, HiveAcidError):
-            run.fail(piece.name, plan)
-        elif isinstance(plan, CompactionPlan):
-            run.due.append(_Due(piece=piece, plan=plan))
+            run.fail(piece.name, plan, is_dropped=piece.is_dropped(job.client))
+        elif isinstance(plan, _Due):
+            run.due.append(plan)
         elif plan.is_hindered:
-            run.outcomes.append((piece.table, planned_outcome(piece.partition, plan)))
-    run.due.sort(key=lambda one: one.plan.score, reverse=True)
+            outcome = planned_outcome(piece.partition, plan)
+            run.outcomes.append((piece.table, outcome))
+            error = why_failed(piece.of.table, piece.of.spec, outcome)
+            if error is not None:
+                run.fail(piece.name, error)
 
 
 def _within(run: _Run, max_bytes: int) -> list[_Due]:
@@ -197,12 +236,11 @@ def _within(run: _Run, max_bytes: int) -> list[_Due]:
     chosen: list[_Due] = []
     left_bytes = max_bytes
     for one in run.due:
-        if chosen and one.plan.bytes_in > left_bytes:
-            outcome = planned_outcome(one.piece.partition, one.plan)
-            run.outcomes.append((one.piece.table, _left(outcome, max_bytes)))
+        if chosen and one.outcome.bytes_in > left_bytes:
+            run.outcomes.append((one.piece.table, _left(one.outcome, max_bytes)))
             continue
         chosen.append(one)
-        left_bytes -= one.plan.bytes_in
+        left_bytes -= one.outcome.bytes_in
     return chosen
 
 
@@ -225,15 +263,36 @@ def _compact(job: JobContext, chosen: Sequence[_Due], run: _Run) -> None:
     )
     for piece, outcome in zip(pieces, found, strict=True):
         if isinstance(outcome, HiveAcidError):
-            run.fail(piece.name, outcome)
+            run.fail(piece.name, outcome, is_dropped=piece.is_dropped(job.client))
         else:
             log.info("%s: %s", piece.name, outcome.text)
             run.outcomes.append((piece.table, outcome))
 
 
+def _is_dropped(
+    client: MetastorePort, table: TableInfo, partition: PartitionInfo | None = None
+) -> bool:
+    """Return whether a table or partition no longer exists; False if that is unknown."""
+    try:
+        now = client.get_table(table.ref)
+        if partition is None or not partition.name.columns:
+            return now.table_id != table.table_id
+        return not client.get_partitions(now, [partition.name])
+    except TableNotFoundError:
+        return True
+    except HiveAcidError:
+        return False
+
+
 def _left(outcome: CompactionOutcome, max_bytes: int) -> CompactionOutcome:
-    why = f"{outcome.why}; left for a later job, because max_bytes={max_bytes} is used up"
-    return replace(outcome, why=why)
+    if outcome.bytes_in > max_bytes:
+        left = (
+            f"left, because it reads {outcome.bytes_in} bytes, more than max_bytes={max_bytes}."
+            " Raise max_bytes, or compact the partition with HiveAcidCompactOperator"
+        )
+    else:
+        left = f"left for a later job, because max_bytes={max_bytes} is used up"
+    return replace(outcome, why=f"{outcome.why}; {left}")
 
 
 def _result(job: JobContext, spec: CompactTablesSpec, run: _Run) -> JobResult:

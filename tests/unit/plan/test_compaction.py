@@ -12,6 +12,7 @@ from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import (
+    OPEN_BYTES,
     Appearance,
     CompactionPlan,
     NoCompaction,
@@ -61,6 +62,37 @@ def test_a_minor_compaction_is_planned_at_ten_deltas_not_at_nine(deltas: int, fi
         assert [str(o) for o in found.outputs(TxnId(7))] == [
             f"delta_0000002_{1 + deltas:07d}_v0000007"
         ]
+
+
+MINOR, MAJOR = CompactionChoice.MINOR, CompactionChoice.MAJOR
+BASE, DELETES = {"base_0000001": 1000}, {"delete_delta_0000004_0000004_0000": 50}
+
+
+@pytest.mark.parametrize(
+    ("directories", "files", "choice", "replaced", "saved_rows"),
+    [
+        (BASE | inserts(2, 3), {}, MINOR, 2 - 1, 0),
+        (BASE | inserts(2, 3) | DELETES, {}, MINOR, 3 - 2, 0),
+        (BASE | inserts(2, 3), {}, MAJOR, 3 - 1, 0),
+        (BASE | inserts(2, 3) | DELETES, {}, MAJOR, 4 - 1, 2 * 50),
+        (inserts(1, 1), {"000000_0": 30}, MAJOR, 2 - 1, 0),
+        (inserts(1, 1), {}, MAJOR, 0, 0),
+    ],
+)
+def test_the_score_is_the_saved_opens_and_deleted_rows_per_byte_read(
+    directories: dict[str, int],
+    files: dict[str, int],
+    choice: CompactionChoice,
+    replaced: int,
+    saved_rows: int,
+) -> None:
+    found = plan(state(directories, f"d.t:4:{MAX}::", files), choice)
+    assert isinstance(found, CompactionPlan)
+    assert found.is_major is (choice is MAJOR)
+    read = sum(n for name, n in directories.items() if found.is_major or name not in BASE)
+    read += sum(files.values())
+    assert found.bytes_in == read
+    assert found.score == (replaced * OPEN_BYTES + saved_rows) / read
 
 
 @pytest.mark.promise("C5")

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
+from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
+    CorruptFileError,
     FencedError,
+    MetastoreCallError,
     NotTransactionalError,
     PartitionsFailedError,
     StorageError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
+from airflow_hiveacid.maintenance import side_by_side
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.spark.engine.failures import carried
+from airflow_hiveacid.spark.maintenance import compact as compact_module
+from airflow_hiveacid.spark.maintenance import compact_table as compact_table_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from tests.unit.spark.maintenance.rig import insert, there, values, without_spark
+from tests.unit.spark.maintenance.rig import insert, put, there, values, without_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
@@ -68,9 +82,37 @@ class Warehouse:
             insert(self.client, table, value)
         return table
 
+    def partitioned(self, name: str, days: Sequence[str]) -> TableInfo:
+        """A table with three deltas in each partition."""
+        (self._root / name).mkdir()
+        table = self.client.create_table(
+            NewTable(
+                ref=TableRef("default", name),
+                columns=(Column(name="id", type="bigint"),),
+                partition_columns=(Column(name="day", type="string"),),
+                location=f"file:{self._root}/{name}",
+            )
+        )
+        for day in days:
+            partition = PartitionName(("day",), (day,))
+            self.client.add_partitions(table, [partition])
+            for _ in range(3):
+                txn_id = self.client.open_txn()
+                write_id = self.client.allocate_write_id(txn_id, table.ref)
+                self.client.add_dynamic_partitions(
+                    txn_id, write_id, table.ref, (partition,), DataOperation.INSERT
+                )
+                directory = f"{partition}/delta_{write_id:07d}_{write_id:07d}_0000"
+                put(table, directory, [(write_id, write_id)])
+                self.client.commit_txn(txn_id)
+        return table
+
     def compact(self, *tables: str, **more: Any) -> JobResult:  # noqa: ANN401 - fields of the spec
+        return compact_tables(self.job(*tables, **more))
+
+    def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
         spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
-        job: Any = SimpleNamespace(
+        return SimpleNamespace(
             spark=SimpleNamespace(
                 sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=4)
             ),
@@ -86,7 +128,6 @@ class Warehouse:
             policy_of=lambda _: ConflictPolicy.HIVE,
             on_step=lambda _: None,
         )
-        return compact_tables(job)
 
 
 @pytest.fixture
@@ -146,6 +187,253 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
     assert caught.value.failed == {"default.bad": "the disk is full"}
     assert list(caught.value.done) == ["default.good"]
     assert (len(there(good, "base_")), there(bad, "base_")) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (carried(CorruptFileError(path="/t/bad", reason="cut off")), "/t/bad is damaged: cut off"),
+        ("[STAGE_FAILED] executor 1 is lost", "executor 1 is lost. The driver's log has"),
+    ],
+)
+def test_a_failed_spark_task_leaves_the_other_tables_compacted(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, text: str, says: str
+) -> None:
+    monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
+    bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
+    begun = []
+    run: Any = compact_module.run_tasks
+
+    def run_tasks(spark: object, task: object, works: Any, schema: str) -> Any:  # noqa: ANN401
+        def fail() -> None:
+            raise PySparkException(text)
+
+        begun.append(works[0].staging.location)
+        if begun[-1] == bad.location:
+            return SimpleNamespace(collect=fail)
+        return run(spark, task, works, schema)
+
+    monkeypatch.setattr(compact_module, "run_tasks", run_tasks)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert list(caught.value.failed) == ["default.bad"]
+    assert says in caught.value.failed["default.bad"]
+    assert "HIVEACID-ERROR" not in caught.value.failed["default.bad"]
+    assert begun == [bad.location, good.location]
+    assert len(there(good, "base_")) == 1
+
+
+def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
+    warehouse: Warehouse,
+) -> None:
+    blocked, free = warehouse.table("blocked", 0), warehouse.table("free", 3)
+    client = warehouse.client
+    client.allocate_write_id(client.open_txn(), blocked.ref)
+    for value in range(3):
+        insert(client, blocked, value)
+    major = CompactionChoice.MAJOR
+    planned = warehouse.compact("default.*", choice=major, plan_only=True)
+    assert compacted(planned) == {"default.blocked": False, "default.free": False}
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*", choice=major)
+    assert "write ID 1 is open" in caught.value.failed["default.blocked"]
+    assert list(caught.value.failed) == ["default.blocked"]
+    assert len(there(free, "base_")) == 1
+    assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def _before_partitions_are_read(
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
+) -> None:
+    read = module.partitions_of
+
+    def partitions_of(client: FakeClient, one: TableInfo, name: None) -> tuple[PartitionInfo, ...]:
+        if one.ref == table.ref:
+            drop()
+        return read(client, one, name)
+
+    monkeypatch.setattr(module, "partitions_of", partitions_of)
+
+
+def _before_the_compaction(
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
+) -> None:
+    compact = Compactor.compact
+
+    def dropped_first(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
+        if self.table.ref == table.ref:
+            drop()
+        return compact(self, partition)
+
+    monkeypatch.setattr(Compactor, "compact", dropped_first)
+
+
+@pytest.mark.parametrize("when", [_before_partitions_are_read, _before_the_compaction])
+def test_a_table_that_is_dropped_meanwhile_is_skipped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, when: Callable[..., None]
+) -> None:
+    good, gone = warehouse.table("good", 3), warehouse.table("gone", 3)
+
+    def drop() -> None:
+        warehouse.client.drop_table(gone.ref)
+        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
+
+    when(monkeypatch, gone, drop)
+    result = warehouse.compact("default.*")
+    assert result.status is JobStatus.COMMITTED
+    assert result.details["skipped"] == [
+        {"table": "default.gone", "why": "it was dropped or renamed while the job ran"}
+    ]
+    assert len(there(good, "base_")) == 1
+
+
+def test_a_table_that_is_dropped_and_created_again_meanwhile_is_skipped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = warehouse.table("gone", 3)
+
+    def drop() -> None:
+        warehouse.client.drop_table(gone.ref)
+        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
+        warehouse.table("gone", 3)
+
+    _before_the_compaction(monkeypatch, gone, drop)
+    result = warehouse.compact("default.*")
+    assert values(warehouse.client, gone) == [0, 1, 2]
+    if warehouse.client.generation is MetastoreGeneration.V3:
+        return  # 3.1 tells tables apart by their second of creation only
+    assert result.status is JobStatus.NOTHING_TO_DO
+    skipped: Any = result.details["skipped"]
+    assert [one["table"] for one in skipped] == ["default.gone"]
+    assert there(gone, "base_") == []
+
+
+def test_a_partition_that_is_dropped_meanwhile_is_skipped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.partitioned("p", ["1", "2"])
+    compact = Compactor.compact
+
+    def dropped_first(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
+        if str(partition.name) == "day=1":
+            warehouse.client.drop_partitions(table, [partition.name])
+            shutil.rmtree(partition.location.removeprefix("file:"), ignore_errors=True)
+        return compact(self, partition)
+
+    monkeypatch.setattr(Compactor, "compact", dropped_first)
+    result = warehouse.compact("default.*")
+    skipped: Any = result.details["skipped"]
+    assert [one["table"] for one in skipped] == ["default.p day=1"]
+    assert len(there(table, "day=")) == 1
+    done: Any = result.details["compactions"]
+    assert [(one["partition"], one["done"]) for one in done] == [("day=2", True)]
+
+
+def test_a_failed_table_is_not_skipped_if_the_metastore_cannot_tell_whether_it_exists(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+
+    def refuse(*_: object) -> TableInfo:
+        raise MetastoreCallError(method="get_table", reason="busy")
+
+    def fail(*_: object) -> CompactionOutcome:
+        monkeypatch.setattr(warehouse.client, "get_table", refuse)
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Compactor, "compact", fail)
+    with pytest.raises(PartitionsFailedError, match="the disk is full"):
+        warehouse.compact("default.*")
+
+
+def test_a_failed_partition_that_still_exists_fails_the_job(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.partitioned("p", ["1"])
+
+    def fail(*_: object) -> CompactionOutcome:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Compactor, "compact", fail)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert caught.value.failed == {"default.p day=1": "the disk is full"}
+
+
+def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: Warehouse) -> None:
+    table = warehouse.table("a", 3)
+    job = warehouse.job("default.*")
+    job.spec = replace(job.spec, earlier_key="earlier", heartbeat_s=7.0)
+    job.policy_of = lambda _: ConflictPolicy.STRICT
+    spec = job.spec.job.of_table("default.a")
+    of = TableCompaction.of(job, warehouse.client, table, spec)
+    compactor = of.compactor(job, warehouse.client)
+    assert compactor.policy is ConflictPolicy.STRICT
+    assert (compactor.job_key, compactor.earlier_key) == ("dag/run/compact/-1", "earlier")
+    assert (compactor.lock_timeout_s, compactor.heartbeat_s) == (5.0, 7.0)
+    assert compactor.requests is of.requests
+    assert compactor.known is of.known
+    assert compactor.shared is of.shared
+
+
+def test_a_plan_leaves_the_entry_of_a_dead_worker_and_a_compaction_ends_it(
+    warehouse: Warehouse,
+) -> None:
+    table, client = warehouse.table("a", 1), warehouse.client
+    if client.generation is MetastoreGeneration.V3:
+        return
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    client.find_next_compaction("hiveacid-k", worker_version="1", pool=pool)
+    for plan_only, state in ((True, CompactionState.WORKING), (False, CompactionState.REFUSED)):
+        warehouse.compact("default.*", plan_only=plan_only)
+        (entry,) = client.show_compactions(table.ref)
+        assert entry.state is state
+
+
+def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if warehouse.client.generation is MetastoreGeneration.V3:
+        return
+    table = warehouse.table("a", 1)
+    read = compact_table_module.end_dead_entries
+
+    def insert_first(client: FakeClient, ref: TableRef) -> object:
+        insert(client, table, 7)
+        client.request_compaction(ref, None, CompactionType.MAJOR)
+        return read(client, ref)
+
+    monkeypatch.setattr(compact_table_module, "end_dead_entries", insert_first)
+    job = warehouse.job("default.*")
+    spec = job.spec.job.of_table("default.a")
+    of = TableCompaction.of(job, warehouse.client, table, spec)
+    assert list(of.requests) == [None]
+    assert of.known.write_ids(table.ref).high_watermark == 2
+
+
+def test_a_request_of_another_client_is_served_below_the_thresholds(warehouse: Warehouse) -> None:
+    client = warehouse.client
+    if client.generation is MetastoreGeneration.V3:
+        return
+    table = warehouse.table("a", 1)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR)
+    planned = warehouse.compact("default.*", delta_count=9, plan_only=True)
+    assert compacted(planned) == {"default.a": False}
+    assert compacted(warehouse.compact("default.*", delta_count=9)) == {"default.a": True}
+
+
+def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+
+    def fail(*_: object) -> None:
+        raise StorageError("the metastore is busy")
+
+    monkeypatch.setattr(module, "partitions_of", fail)
+    with pytest.raises(PartitionsFailedError, match="1 of 1 partitions failed"):
+        warehouse.compact("default.*")
 
 
 def test_a_table_that_cannot_be_listed_does_not_stop_the_others(
@@ -215,17 +503,63 @@ def test_a_table_named_without_a_wildcard_must_exist_and_be_transactional(
     assert there(table, "base_") == []
 
 
+def test_a_table_named_without_a_wildcard_must_have_writable_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+
+    def check(table: TableInfo) -> None:
+        raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
+
+    monkeypatch.setattr(module, "check_files_writable", check)
+    with pytest.raises(UnsupportedTableError, match="cannot write"):
+        warehouse.compact("default.a")
+    assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
 def test_a_limit_of_bytes_selects_the_highest_scores_and_at_least_one_table(
     warehouse: Warehouse,
 ) -> None:
     many, few = warehouse.table("many", 9), warehouse.table("few", 2)
     result = warehouse.compact("default.*", max_bytes=1)
     assert compacted(result) == {"default.few": False, "default.many": True}
-    assert "max_bytes=1 is used up" in str(result.details["compactions"])
+    assert "more than max_bytes=1. Raise max_bytes" in str(result.details["compactions"])
     assert (len(there(many, "base_")), there(few, "base_")) == (1, [])
     rest = warehouse.compact("default.*", max_bytes=1)
     assert compacted(rest) == {"default.few": True}
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def test_a_limit_of_bytes_chooses_across_groups_of_tables_and_fills_up_with_smaller_inputs(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TABLES_IN_GROUP", 2)
+    tables = {n: warehouse.table(f"t{n}", n) for n in (2, 5, 3, 9, 4)}
+    planned = warehouse.compact("default.*", plan_only=True)
+    sizes: Any = {c["table"]: c["bytes_in"] for c in planned.details["compactions"]}  # type: ignore[union-attr,index,call-overload]
+    limit = sizes["default.t9"] + sizes["default.t4"] + sizes["default.t2"] - 1
+    result = warehouse.compact("default.*", max_bytes=limit)
+    assert (result.details["tables"], result.details["partitions"]) == (5, 5)
+    done = {n for n, table in tables.items() if there(table, "base_")}
+    assert done == {9, 5}
+    assert "is used up" in str(result.details["compactions"])
+    assert "Raise max_bytes" not in str(result.details["compactions"])
+
+
+def test_entries_of_dead_workers_are_ended_even_if_automatic_compaction_is_turned_off(
+    warehouse: Warehouse,
+) -> None:
+    table, client = warehouse.table("kept", 3, {NO_AUTO_COMPACTION: "true"}), warehouse.client
+    if client.generation is MetastoreGeneration.V3:
+        return
+    pool = our_pool(uuid4())
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+    client.find_next_compaction("hiveacid-k", worker_version="1", pool=pool)
+    for plan_only, state in ((True, CompactionState.WORKING), (False, CompactionState.REFUSED)):
+        result = warehouse.compact("default.*", plan_only=plan_only)
+        assert result.details["tables"] == 0
+        (entry,) = client.show_compactions(table.ref)
+        assert entry.state is state
 
 
 def test_a_pattern_that_matches_no_table_is_logged(

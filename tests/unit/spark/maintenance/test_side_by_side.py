@@ -8,7 +8,7 @@ import pytest
 from airflow_hiveacid.format.errors import FencedError, PartitionsFailedError, StorageError
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.maintenance import side_by_side
-from airflow_hiveacid.maintenance.side_by_side import each_partition
+from airflow_hiveacid.maintenance.side_by_side import each_partition, each_piece
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError
@@ -69,6 +69,20 @@ def test_a_newer_copy_of_the_job_is_reported_before_all_other_failures(
     fenced = FencedError(job_key="k", txn_id=1, newer_txn_id=2)
     with pytest.raises(FencedError):
         outcome(client, table, {"day=1": StorageError("no disk"), "day=3": fenced})
+
+
+def test_after_a_newer_copy_is_found_no_further_piece_is_started(client: FakeClient) -> None:
+    fenced = FencedError(job_key="k", txn_id=1, newer_txn_id=2)
+    started: list[int] = []
+
+    def work(_: MetastorePort, piece: int) -> int:
+        started.append(piece)
+        if piece == 2:
+            raise fenced
+        return piece
+
+    assert each_piece(client, range(5), work, at_once=1, name=str) == [0, 1, fenced, fenced, fenced]
+    assert started == [0, 1, 2]
 
 
 def test_a_connection_is_reused_for_the_next_partition_unless_a_partition_failed_on_it(

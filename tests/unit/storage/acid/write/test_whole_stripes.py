@@ -217,6 +217,23 @@ def test_few_or_large_stripes_do_not_raise_the_least_length(lengths: list[int]) 
         assert module.least_length(lengths) == 256 << 10
 
 
+def test_stripes_of_exactly_the_least_length_count_as_copied() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LEAST_BYTES", 256 << 10)
+        assert module.least_length([256 << 10] * 257) == 512 << 10
+        assert module.least_length([512 << 10] * 257) == 1 << 20
+
+
+def test_a_short_last_stripe_does_not_prevent_copies_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path / BASE, 1, 2 * STRIPE_ROWS + 1)
+    lengths = [stripe.length for stripe in read_tail(FS, str(path)).stripes]
+    assert lengths[2] < min(lengths[:2])
+    monkeypatch.setattr(module, "LEAST_BYTES", min(lengths[:2]))
+    assert found(tmp_path, ids(1)) == [(BASE, 0), (BASE, 1)]
+
+
 def test_repeated_compactions_keep_the_number_of_small_stripes_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -469,6 +486,21 @@ def test_stripes_within_the_row_id_range_of_a_longer_stripe_are_not_copied(tmp_p
     put(tmp_path / "delta_0000001_0000001_0001/bucket_00000", 1, 10, first_row=10)
     put(tmp_path / "delta_0000001_0000001_0002/bucket_00000", 1, 10, first_row=50)
     assert found(tmp_path, ids(1)) == []
+
+
+def test_a_stripe_is_not_copied_if_a_stripe_below_the_least_length_has_rows_in_its_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (f"delta_0000001_0000001_000{n}/bucket_00000" for n in (0, 1))
+    one = put(tmp_path / first, 1, STRIPE_ROWS + 10)
+    other = put(tmp_path / second, 1, STRIPE_ROWS, first_row=STRIPE_ROWS + 5)
+    large, small = (stripe.length for stripe in read_tail(FS, str(one)).stripes)
+    (also,) = (stripe.length for stripe in read_tail(FS, str(other)).stripes)
+    monkeypatch.setattr(module, "LEAST_BYTES", min(large, also))
+    assert small < min(large, also)
+    assert found(tmp_path, ids(1)) == [(first, 0)]
+    put(other, 1, STRIPE_ROWS, first_row=STRIPE_ROWS + 10)
+    assert found(tmp_path, ids(1)) == [(first, 0), (second, 0)]
 
 
 def test_batches_are_split_where_a_copied_stripe_belongs() -> None:
