@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHistoryError
@@ -183,6 +183,44 @@ class CompactionPlanner:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFacts:
+    """The facts of a table that the compactions of all its partitions share.
+
+    `known` is the snapshot, restricted to the write IDs that a compactor may process. `requests`
+    are pending requests of other clients, by partition (None is the whole table).
+    """
+
+    table: TableInfo
+    spec: CompactSpec
+    known: Snapshot
+    requests: Mapping[PartitionName | None, CompactionEntry]
+
+    @classmethod
+    def of(cls, client: MetastorePort, table: TableInfo, spec: CompactSpec) -> Self:
+        """Read the facts; end the queue entries of dead workers, unless the job only plans.
+
+        Raises:
+            MetastoreError: the metastore does not answer, or refuses a call.
+        """
+        # Read the requests before taking the snapshot. Then the snapshot includes all writes before
+        # the requests.
+        pending = waiting_requests if spec.plan_only else end_dead_entries
+        requests = {entry.partition: entry for entry in pending(client, table.ref)}
+        known = snapshot_now(client, [table.ref]).for_compactor()
+        return cls(table=table, spec=spec, known=known, requests=requests)
+
+    def planner(self, client: MetastorePort) -> CompactionPlanner:
+        """Return a planner of the partitions' compactions."""
+        return CompactionPlanner(
+            client=client,
+            table=self.table,
+            spec=self.spec,
+            known=self.known,
+            requests=self.requests,
+        )
+
+
 def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutcome]:
     """Plan the compaction of a table, or of one partition.
 
@@ -196,19 +234,13 @@ def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutco
     table = client.get_table(TableRef.parse(spec.target))
     check_insertable(table)
     partitions = partitions_of(client, table, spec.partition)
-    # As in `compact_table`, the requests are read before the snapshot is taken.
-    pending = waiting_requests if spec.plan_only else end_dead_entries
-    requests = {entry.partition: entry for entry in pending(client, table.ref)}
+    facts = CompactionFacts.of(client, table, spec)
     switched_off = switched_off_outcome(table, spec)
     if switched_off is not None:
         return [switched_off]
-    known = snapshot_now(client, [table.ref]).for_compactor()
 
     def planned(own: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
-        planner = CompactionPlanner(
-            client=own, table=table, spec=spec, known=known, requests=requests
-        )
-        return planned_outcome(partition, planner.plan(partition))
+        return planned_outcome(partition, facts.planner(own).plan(partition))
 
     return each_partition(
         client,

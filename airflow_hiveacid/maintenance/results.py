@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.policies import ConflictPolicy
+    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, CompactTablesSpec
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.tables_planner import TablesPlan
 
 
 def cleaning_result(
@@ -56,6 +58,35 @@ def compaction_result(
             "conflict_policy": policy.value,
         },
     )
+
+
+def compactions_result(job: JobSpec, spec: CompactTablesSpec, run: TablesPlan) -> JobResult:
+    """Return the result of a compaction of many tables, or of its plan."""
+    done = [outcome for _, outcome in run.outcomes if outcome.done]
+    compactions: list[JsonValue] = [
+        {"table": table, **_record(outcome)} for table, outcome in run.outcomes
+    ]
+    return JobResult(
+        kind=job.kind,
+        job_key=job.job_key,
+        status=_status(is_plan=spec.plan_only, is_done=bool(done)),
+        table=spec.target,
+        files=sum(outcome.files for outcome in done),
+        size_bytes=sum(outcome.bytes_out for outcome in done),
+        details={
+            "compactions": compactions,
+            "tables": run.tables,
+            "partitions": run.partitions,
+            "skipped": [{"table": table, "why": why} for table, why in run.skipped.items()],
+        },
+    )
+
+
+def _record(outcome: CompactionOutcome) -> dict[str, JsonValue]:
+    record = to_json(outcome)
+    if not isinstance(record, dict):
+        raise TypeError("an outcome is an object")
+    return record
 
 
 def _status(*, is_plan: bool, is_done: bool) -> JobStatus:

@@ -1,4 +1,4 @@
-"""Whole maintenance jobs that need no Spark: a cleaning, and a compaction with nothing due.
+"""Whole maintenance jobs that need no Spark: cleanings, and compactions with nothing due.
 
 Input is a metastore and a job's spec. Output is a `JobResult`, as for a Spark job.
 """
@@ -14,7 +14,12 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.compaction_planner import plan_table
-from airflow_hiveacid.maintenance.results import cleaning_result, compaction_result
+from airflow_hiveacid.maintenance.results import (
+    cleaning_result,
+    compaction_result,
+    compactions_result,
+)
+from airflow_hiveacid.maintenance.tables_planner import plan_tables
 from airflow_hiveacid.metastore.preflight import preflight
 
 if TYPE_CHECKING:
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, CompactTablesSpec
     from airflow_hiveacid.metastore.port import MetastorePort
 
 log = logging.getLogger("hiveacid")
@@ -68,6 +73,29 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
         job.conflict_policy, table.parameters, job.default_conflict_policy, table=table.ref
     )
     return compaction_result(job, spec, outcomes, policy)
+
+
+def nothing_to_compact_in_tables(
+    client: MetastorePort, job: JobSpec, spec: CompactTablesSpec
+) -> JobResult | None:
+    """Return the result of a compaction of many tables if nothing is due, or if the job only plans.
+
+    The result is None if the job must compact: a partition is due, a table or partition cannot be
+    planned, or the user has requested minor or major compactions.
+
+    Raises:
+        HiveAcidError: as in `plan_tables`; with `plan_only` also `PartitionsFailedError`.
+    """
+    if not spec.plan_only and spec.choice is not CompactionChoice.AUTO:
+        return None
+    plan = plan_tables(client, spec)
+    if spec.plan_only:
+        plan.report_due()
+        plan.check(spec)
+    elif plan.due or plan.failed:
+        return None
+    _warn(client)
+    return compactions_result(job, spec, plan)
 
 
 def _warn(client: MetastorePort) -> None:

@@ -17,22 +17,25 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 )
 from airflow_hiveacid.operators.reporting.plan_text import table_lines
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
-from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
 
 
-class HiveAcidCompactTablesOperator(HiveAcidSparkOperator):
+class HiveAcidCompactTablesOperator(WorkerFirstOperator):
     """Compact all transactional tables with matching names, with one Spark driver.
 
     Each partition is compacted in its own transaction, several at a time. If a partition fails, the
     others are compacted nevertheless. Then the task fails, and a retry compacts only partitions
     that still need it. Tables that this provider cannot compact are skipped, and the log gives the
-    reason. If a table is named without a wildcard, it must exist and be supported.
+    reason. If a table is named without a wildcard, it must exist and be supported. The worker plans
+    the compactions, and starts Spark only if a partition is due; see `on_worker`.
 
     Args:
         tables: names or patterns, such as `sales.*` or `demo.orders`.
@@ -45,6 +48,7 @@ class HiveAcidCompactTablesOperator(HiveAcidSparkOperator):
             The partitions for which a later read saves most come first. The others are left for a
             later task. At least one partition is compacted.
         plan_only: report what would be compacted, and change nothing.
+        on_worker: as for `HiveAcidCompactOperator`.
     """
 
     does = "Compacts all transactional tables with matching names; their rows do not change."
@@ -59,7 +63,7 @@ class HiveAcidCompactTablesOperator(HiveAcidSparkOperator):
         "delta_ratio",
         "max_bytes",
         "plan_only",
-        *HiveAcidSparkOperator.template_fields,
+        *WorkerFirstOperator.template_fields,
     )
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -112,6 +116,16 @@ class HiveAcidCompactTablesOperator(HiveAcidSparkOperator):
     def statement_text(self) -> str:
         """Return an empty string, because no SQL statement compacts several tables."""
         return ""
+
+    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
+        """Return the result if no partition is due, or the plan with `plan_only`.
+
+        Raises:
+            HiveAcidError: a named table is missing or of the wrong kind, or a plan failed.
+        """
+        from airflow_hiveacid.maintenance.without_spark import nothing_to_compact_in_tables  # noqa: PLC0415 - needs Arrow
+
+        return nothing_to_compact_in_tables(client, job, self.build_job())
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that was due, and the totals."""

@@ -13,15 +13,25 @@ from airflow_hiveacid.format.errors import (
     ConfigurationError,
     JobFailedError,
     LocationPermissionError,
+    MetastoreCallError,
     PartitionsFailedError,
     TableNotFoundError,
 )
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.maintenance import clean_table, compaction_planner, without_spark
+from airflow_hiveacid.maintenance import (
+    clean_table,
+    compaction_planner,
+    tables_planner,
+    without_spark,
+)
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.operators import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.operators import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidCompactTablesOperator,
+)
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
@@ -55,6 +65,7 @@ def client(
     monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     made = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: made)
+    made.create_database("d")
     made.create_table(
         NewTable(ref=_REF, columns=(Column(name="id", type="int"),), location=f"file:{root}")
     )
@@ -92,6 +103,12 @@ def _clean(spark: FakeSpark, **given: Any) -> HiveAcidCleanOperator:  # noqa: AN
     )
 
 
+def _compact_tables(spark: FakeSpark, **given: Any) -> HiveAcidCompactTablesOperator:  # noqa: ANN401
+    return HiveAcidCompactTablesOperator(
+        task_id="task", tables="d.*", spark_bin_dir=str(spark.bin_dir), **given
+    )
+
+
 def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpark) -> None:
     task = _compact(spark, outlets=[Asset("a")])
     result = run_task(task)
@@ -122,6 +139,42 @@ def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark)
     assert spark.calls == []
     assert result["status"] == "planned"
     assert [one["kind"] for one in result["details"]["compactions"]] == ["major"]
+
+
+def test_a_compaction_of_many_tables_starts_spark_only_if_a_partition_is_due(
+    spark: FakeSpark,
+) -> None:
+    result = run_task(_compact_tables(spark))
+    assert spark.calls == []
+    assert (result["status"], result["kind"]) == ("nothing_to_do", "compact_tables")
+    assert (result["details"]["tables"], result["details"]["partitions"]) == (1, 1)
+    run_task(_compact_tables(spark, delta_count=2))
+    assert len(spark.calls) == 1
+    run_task(_compact_tables(spark, choice="major"))
+    assert len(spark.calls) == 2
+
+
+def test_the_worker_plans_the_compaction_of_many_tables(spark: FakeSpark) -> None:
+    result = run_task(_compact_tables(spark, delta_count=2, plan_only=True))
+    assert spark.calls == []
+    assert result["status"] == "planned"
+    assert [(one["table"], one["kind"]) for one in result["details"]["compactions"]] == [
+        ("d.t", "major")
+    ]
+
+
+def test_spark_compacts_the_other_tables_if_one_cannot_be_planned(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise MetastoreCallError(method="get_partitions", reason="busy")
+
+    monkeypatch.setattr(tables_planner, "partitions_of", refuse)
+    with pytest.raises(PartitionsFailedError, match="busy"):
+        run_task(_compact_tables(spark, plan_only=True))
+    assert spark.calls == []
+    run_task(_compact_tables(spark))
+    assert len(spark.calls) == 1
 
 
 def test_the_worker_ends_the_queue_entries_of_dead_workers(

@@ -29,13 +29,13 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
-from airflow_hiveacid.maintenance import side_by_side
+from airflow_hiveacid.maintenance import compaction_planner, side_by_side, tables_planner
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import compact as compact_module
-from airflow_hiveacid.spark.maintenance import compact_table as compact_table_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
@@ -245,14 +245,14 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
 def _before_partitions_are_read(
     monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
 ) -> None:
-    read = module.partitions_of
+    read = tables_planner.partitions_of
 
     def partitions_of(client: FakeClient, one: TableInfo, name: None) -> tuple[PartitionInfo, ...]:
         if one.ref == table.ref:
             drop()
         return read(client, one, name)
 
-    monkeypatch.setattr(module, "partitions_of", partitions_of)
+    monkeypatch.setattr(tables_planner, "partitions_of", partitions_of)
 
 
 def _before_the_compaction(
@@ -366,13 +366,13 @@ def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: War
     job.spec = replace(job.spec, earlier_key="earlier", heartbeat_s=7.0)
     job.policy_of = lambda _: ConflictPolicy.STRICT
     spec = job.spec.job.of_table("default.a")
-    of = TableCompaction.of(job, warehouse.client, table, spec)
+    of = TableCompaction.of(job, CompactionFacts.of(warehouse.client, table, spec))
     compactor = of.compactor(job, warehouse.client)
     assert compactor.policy is ConflictPolicy.STRICT
     assert (compactor.job_key, compactor.earlier_key) == ("dag/run/compact/-1", "earlier")
     assert (compactor.lock_timeout_s, compactor.heartbeat_s) == (5.0, 7.0)
-    assert compactor.requests is of.requests
-    assert compactor.known is of.known
+    assert compactor.requests is of.facts.requests
+    assert compactor.known is of.facts.known
     assert compactor.shared is of.shared
 
 
@@ -397,19 +397,19 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     if warehouse.client.generation is MetastoreGeneration.V3:
         return
     table = warehouse.table("a", 1)
-    read = compact_table_module.end_dead_entries
+    read = compaction_planner.end_dead_entries
 
     def insert_first(client: FakeClient, ref: TableRef) -> object:
         insert(client, table, 7)
         client.request_compaction(ref, None, CompactionType.MAJOR)
         return read(client, ref)
 
-    monkeypatch.setattr(compact_table_module, "end_dead_entries", insert_first)
+    monkeypatch.setattr(compaction_planner, "end_dead_entries", insert_first)
     job = warehouse.job("default.*")
     spec = job.spec.job.of_table("default.a")
-    of = TableCompaction.of(job, warehouse.client, table, spec)
-    assert list(of.requests) == [None]
-    assert of.known.write_ids(table.ref).high_watermark == 2
+    facts = CompactionFacts.of(warehouse.client, table, spec)
+    assert list(facts.requests) == [None]
+    assert facts.known.write_ids(table.ref).high_watermark == 2
 
 
 def test_a_request_of_another_client_is_served_below_the_thresholds(warehouse: Warehouse) -> None:
@@ -431,7 +431,7 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
     def fail(*_: object) -> None:
         raise StorageError("the metastore is busy")
 
-    monkeypatch.setattr(module, "partitions_of", fail)
+    monkeypatch.setattr(tables_planner, "partitions_of", fail)
     with pytest.raises(PartitionsFailedError, match="1 of 1 partitions failed"):
         warehouse.compact("default.*")
 
@@ -511,7 +511,7 @@ def test_a_table_named_without_a_wildcard_must_have_writable_files(
     def check(table: TableInfo) -> None:
         raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
 
-    monkeypatch.setattr(module, "check_files_writable", check)
+    monkeypatch.setattr(tables_planner, "check_files_writable", check)
     with pytest.raises(UnsupportedTableError, match="cannot write"):
         warehouse.compact("default.a")
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
@@ -533,7 +533,7 @@ def test_a_limit_of_bytes_selects_the_highest_scores_and_at_least_one_table(
 def test_a_limit_of_bytes_chooses_across_groups_of_tables_and_fills_up_with_smaller_inputs(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_TABLES_IN_GROUP", 2)
+    monkeypatch.setattr(tables_planner, "_TABLES_IN_GROUP", 2)
     tables = {n: warehouse.table(f"t{n}", n) for n in (2, 5, 3, 9, 4)}
     planned = warehouse.compact("default.*", plan_only=True)
     sizes: Any = {c["table"]: c["bytes_in"] for c in planned.details["compactions"]}  # type: ignore[union-attr,index,call-overload]
