@@ -148,7 +148,9 @@ def test_an_invalid_token_is_neither_sent_nor_shown(
     with pytest.raises(ClusterUnavailableError, match="several lines") as caught:
         server.report(POD)
     assert _CANARY not in str(caught.value)
-    assert server.last_words(POD) == ""
+    with pytest.raises(OSError, match="several lines") as unread:
+        server.last_words(Pod(namespace=SPACE, name=f"{TAG}-driver", state="Failed"))
+    assert _CANARY not in str(unread.value)
     assert api.requests == []
 
 

@@ -202,6 +202,7 @@ def test_the_hook_keeps_the_last_lines_of_its_process_without_passwords(
     lines = provider_names.last_lines(hook)
     assert lines[-2:] == ["password=******", "end"]
     assert len(lines) == 20
+    assert provider_names.without_passwords("password=hunter2 end") == "password=****** end"
 
 
 def test_the_hook_reads_the_id_of_a_yarn_application(connections: Connections) -> None:

@@ -24,6 +24,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.support.airflow_support import (
     StateStore,
+    TaskLog,
     Warehouse,
     context_of,
     killed_when,
@@ -196,10 +197,10 @@ def test_the_retry_finds_its_commit_even_if_yarn_has_forgotten_the_application(
 
 @pytest.mark.clusters
 def test_yarn_does_not_restart_a_driver_that_died(
-    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo
+    yarn: MiniYarn, warehouse: Warehouse, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed in the middle of its transaction; YARN would start a second one by itself."""
-    store = StateStore()
+    store, log = StateStore(), TaskLog.of_tasks(monkeypatch)
     task = insert(
         table.ref, "cluster", 1, conf={"spark.yarn.appMasterEnv.HIVEACID_STOP_AT": "published"}
     )
@@ -209,6 +210,8 @@ def test_yarn_does_not_restart_a_driver_that_died(
     assert (app["id"], app["finalStatus"]) == (store["spark_job_id"], "FAILED")
     attempts = yarn.get(f"apps/{app['id']}/appattempts")["appAttempts"]["appAttempt"]
     assert len(attempts) == 1
+    published = [line for line in log.lines if line.endswith("published directories=1")]
+    assert len(published) == 1  # the driver's own line, which its node has kept
     again = run_task(
         insert(table.ref, "cluster", 1), context_of("insert", try_number=2, task_state_store=store)
     )

@@ -258,17 +258,20 @@ class TaskLog:
         )
 
         from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator  # noqa: PLC0415 - as above
-        from airflow_hiveacid.operators.submission import submitter  # noqa: PLC0415 - as above
+        from airflow_hiveacid.operators.submission import driver_log, submitter  # noqa: PLC0415 - as above
 
         made = cls()
-        for place in (HiveAcidSparkOperator, SparkSubmitHook, submitter):
+        for place in (HiveAcidSparkOperator, SparkSubmitHook, submitter, driver_log):
             monkeypatch.setattr(place, "log", made)
         return made
 
-    def info(self, text: str, *parts: object) -> None:
+    def info(self, text: str, *parts: object, **_: object) -> None:
         self.lines += (text % parts if parts else text).splitlines()
 
     warning = error = info
+
+    def debug(self, *_: object, **__: object) -> None:
+        """Airflow shows no such line."""
 
 
 class StateStore(dict[str, Any]):

@@ -149,7 +149,7 @@ class KubernetesServer(ThreadingHTTPServer):
 
     `token` is what everybody has to show, `page` is answered instead if it is set: a status and a
     text, and `moved_to` sends everybody elsewhere. `requests` keep what came: verb, path, and the
-    token that was shown.
+    token that was shown. `logs` answers a pod's log, by namespace and name.
     """
 
     daemon_threads = True
@@ -163,7 +163,8 @@ class KubernetesServer(ThreadingHTTPServer):
         self.moved_to: str | None = None
         self.ignores_selectors = False
         self.scheme = "http"
-        self.logs: Callable[[str, str], str] = lambda *_: ""
+        self.logs: Callable[[str, str], str | bytes] = lambda *_: ""
+        self.refuses_logs = False
         self.requests: list[tuple[str, str, str | None]] = []
         self.is_over = threading.Event()
 
@@ -261,7 +262,10 @@ class _Handler(BaseHTTPRequestHandler):
         objects = self.server.objects
         if rest[1:] == ["log"]:
             objects.get(kind, namespace, rest[0])
-            self._send(200, self.server.logs(namespace, rest[0]), "text/plain")
+            if self.server.refuses_logs:
+                self._status(403, "Forbidden", f"pods {rest[0]} is forbidden")
+                return
+            self._send(200, _end_of(self.server.logs(namespace, rest[0]), terms), "text/plain")
         elif rest:
             self._answer(objects.get(kind, namespace, rest[0]))
         elif terms.get("watch") in (["true"], ["1"]):
@@ -418,18 +422,27 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: dict[str, Any], code: int = 200) -> None:
         self._send(code, json.dumps(body), "application/json")
 
-    def _send(self, code: int, text: str, kind: str, location: str | None = None) -> None:
-        data = text.encode()
+    def _send(self, code: int, text: str | bytes, kind: str, location: str | None = None) -> None:
+        data = text if isinstance(text, bytes) else text.encode()
         self.send_response(code)
         if location is not None:
             self.send_header("Location", location)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        with suppress(OSError):  # whoever asked may have waited long enough
+            self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there
         """Says nothing."""
+
+
+def _end_of(text: str | bytes, terms: dict[str, list[str]]) -> bytes:
+    """The last lines of a log, and of these the first bytes, as a node's kubelet answers."""
+    data = text if isinstance(text, bytes) else text.encode()
+    if lines := terms.get("tailLines"):
+        data = b"".join(data.splitlines(keepends=True)[-int(lines[0]) :])
+    return data[: int(terms["limitBytes"][0])] if "limitBytes" in terms else data
 
 
 def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -24,12 +24,18 @@ SUCCEEDED = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}
 KILLED = {"state": "KILLED", "finalStatus": "KILLED"}
 FAILED = {"state": "FINISHED", "finalStatus": "FAILED", "diagnostics": "exit code 1"}
 
+CONTAINER = "container_e1_1_0001_01_000001"
+"""That of the one driver."""
+
 
 class ResourceManager(ThreadingHTTPServer):
     """`app` is how the one application stands, None if it is forgotten; `orders` keep what came.
 
     An application that `spark-submit` hands in (`FakeSpark.hand_in_to`) stands as `apps` says, and
     `submitted` has what was handed in.
+
+    It is also the one node, whose `files` are the log files of the one driver by their names, if
+    `app` has a `log_page`. `node_page` is answered instead of every log file.
 
     `page` is answered instead, if it is set: a status and a text that is no JSON. `states` come one
     after the other before `app` does. A standby knows in `active` where to send whoever asks, as
@@ -48,6 +54,9 @@ class ResourceManager(ThreadingHTTPServer):
         self.submitted: dict[str, dict[str, str]] = {}
         self.tagged: dict[str, str] = {}
         self.page: tuple[int, str] | None = None
+        self.files: dict[str, bytes] = {}
+        self.node_page: tuple[int, str, bytes] | None = None
+        self.log_server: str | None = None
         self.ends = True
         self.alone_in_list = True
         self.active: str | None = None
@@ -73,10 +82,21 @@ class ResourceManager(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     @property
+    def log_page(self) -> dict[str, str]:
+        """What a report says about the log of a driver whose node this is."""
+        return {"amContainerLogs": f"{self.web}/node/containerlogs/{CONTAINER}/etl"}
+
+    @property
+    def read(self) -> list[str]:
+        """Names of the log files that were asked for."""
+        asked = [urlsplit(one[4:]).path for one in self.requests if "/containerlogs/" in one]
+        return [path.rpartition("/")[2] for path in asked]
+
+    @property
     def asked(self) -> list[str]:
         """Applications whose state was asked for; by their tag they are looked for beside that."""
         paths = [urlsplit(one[4:]).path for one in self.requests if one.startswith("GET")]
-        return [path.rpartition("/")[2] for path in paths if not path.endswith("/apps")]
+        return [path.rpartition("/")[2] for path in paths if "/apps/" in path]
 
     @staticmethod
     def decoded(logins: list[str | None]) -> list[str | None]:
@@ -101,6 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(307, "standby", "text/plain", f"{self.server.active}{url.path}")
         elif self.server.page is not None:
             self._send(self.server.page[0], self.server.page[1], "text/html")
+        elif url.path.startswith(f"/ws/v1/node/containerlogs/{CONTAINER}/"):
+            self._show_log(url.path.rpartition("/")[2], parse_qs(url.query))
         elif url.path.endswith("/apps"):
             self._list(parse_qs(url.query).get("applicationTags"))
         else:
@@ -171,10 +193,33 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer({"app": {"id": name, **app}})
 
+    def _show_log(self, name: str, terms: dict[str, list[str]]) -> None:
+        """As NMWebServices.getLogs and LogToolUtils do."""
+        if self.server.node_page is not None:
+            status, kind, body = self.server.node_page
+            self._send(status, body, kind)
+        elif self.server.log_server is not None:
+            self._send(307, "", "text/plain", f"{self.server.log_server}{self.path}")
+        elif name not in self.server.files:
+            self._send(404, f"Unknown container {CONTAINER}", "text/plain")
+        else:
+            whole = self.server.files[name]
+            (size,) = map(int, terms["size"])
+            lines = [
+                f"Container: {CONTAINER} on 127.0.0.1_1",
+                "LogAggregationType: LOCAL",
+                "=" * 70,
+            ]
+            lines += [f"LogType:{name}", "LogLastModifiedTime:Thu Jan 01 00:00:00 +0000 1970"]
+            lines += [f"LogLength:{len(whole)}", "LogContents:", ""]
+            head = "\n".join(lines).encode() if whole else b""
+            foot = f"End of LogType:{name}.\n{'*' * 66}\n\n".encode()
+            self._send(200, head + whole[size:] + foot, "text/plain; charset=utf-8")
+
     def _answer(self, body: dict[str, Any], status: int = 200) -> None:
         self._send(status, json.dumps(body), "application/json;charset=utf-8")
 
-    def _send(self, status: int, text: str, kind: str, location: str | None = None) -> None:
+    def _send(self, status: int, text: str | bytes, kind: str, location: str | None = None) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         if self._shown:
@@ -182,7 +227,8 @@ class _Handler(BaseHTTPRequestHandler):
         if location is not None:
             self.send_header("Location", location)
         self.end_headers()
-        self.wfile.write(text.encode())
+        with suppress(OSError):  # whoever asked may have read enough
+            self.wfile.write(text if isinstance(text, bytes) else text.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there
         """Says nothing."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
+from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES
+
 if TYPE_CHECKING:
     import subprocess
 
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-
-_LAST_LINES: Final = 20
 
 DRIVER_STATUS_KEY: Final = SparkSubmitOperator._K8S_DRIVER_STATUS_KEY  # noqa: SLF001 - see below
 """The state store's key for the status of a driver's pod.
@@ -111,7 +111,17 @@ def last_lines(hook: SparkSubmitHook) -> list[str]:
     command.
     """
     tail = hook._submit_log_tail  # noqa: SLF001 - as the docstring says
-    return tail.strip().splitlines()[1:][-_LAST_LINES:]  # the first line is a heading
+    return tail.strip().splitlines()[1:][-LAST_LINES:]  # the first line is a heading
+
+
+def without_passwords(line: str) -> str:
+    """Return a line with asterisks in place of each value whose name suggests a password.
+
+    The hook does this for the lines of `spark-submit`, in a private method that reads nothing of
+    the hook. A driver in the cluster has no hook after its task has deferred.
+    """
+    hook = object.__new__(hooks.SparkSubmitHook)
+    return hook._mask_cmd([line])
 
 
 def yarn_application_id(hook: SparkSubmitHook) -> str | None:

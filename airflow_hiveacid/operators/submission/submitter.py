@@ -33,15 +33,23 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
     ConfigurationError,
+    HiveAcidError,
     StorageError,
 )
+from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.checks.java_check import find_java
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
+from airflow_hiveacid.operators.submission.clusters.yarn import log_command as yarn_log_command
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
+from airflow_hiveacid.operators.submission.driver_log import (
+    log_command,
+    log_driver,
+    log_last_lines,
+)
 from airflow_hiveacid.operators.submission.driver_pages import DriverPages
 from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
@@ -51,7 +59,7 @@ from airflow_hiveacid.operators.submission.resumption import Resumable
 if TYPE_CHECKING:
     import subprocess
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
@@ -113,6 +121,7 @@ class Submitter:
         self._show = show
         self._hook: SparkSubmitHook | None = None
         self._submission: Submission | None = None
+        self._ended: Application | None = None
         self._has_java = True
         self._kept = None if store is None or not target.is_cluster else _notes_in(store)
         self._is_durable = is_durable
@@ -232,6 +241,7 @@ class Submitter:
             InterruptedError: the task is killed.
         """
         hook, submission = self._at_work
+        self._ended = None  # an earlier try's driver
         if self._kept is not None:
             self._kept.note(submission.spec)
         with self.watched():
@@ -277,6 +287,7 @@ class Submitter:
             )
             return "FORGOTTEN"
         if found.has_ended:
+            self._ended = found
             return SUCCEEDED if found.has_succeeded else "FAILED"
         return str(found.state)
 
@@ -295,11 +306,10 @@ class Submitter:
             found = cluster.follow(driver_id)
         finally:
             self._after_submit()
+        self._ended = found
         if found is None:
             raise ApplicationForgottenError(application=driver_id, cluster=cluster.manager.name)
         if not found.has_succeeded:
-            if words := cluster.manager.last_words(found.id):
-                _log_last_lines(words.splitlines())
             raise RuntimeError(
                 f"{found.id} ended as {found.state}, {found.final_status}: {found.diagnostics}"
             )
@@ -307,7 +317,8 @@ class Submitter:
     def collect(self, spec: JobSpec, failure: Exception | None) -> JobResult | None:
         """Return the job's result; if the job has ended, delete its files and notes.
 
-        If there is no result, log the last lines of `spark-submit`.
+        If the job has failed, log the last lines of its driver or, if no driver has started, those
+        of `spark-submit`. Call this method only if the task is not killed.
 
         Raises:
             ContractVersionError: a different release of the provider wrote the result.
@@ -319,14 +330,16 @@ class Submitter:
         # that knew the cluster's address, and its driver may still run.
         noted = notes.result_uri if notes is not None and is_followed else None
         file = ResultFile(uri=str(noted or spec.result_uri))
-        result = file.read()
+        try:
+            result = file.read()
+        except HiveAcidError:
+            self._show_last_lines(failure, has_result=True)
+            raise
         if result is not None and result.spark_app_id:
             # No cluster has reported a driver on this machine.
             self._show_driver(application_id=result.spark_app_id)
-        # A driver in the cluster has its own log, unless `spark-submit` itself failed.
-        is_here = self.exit_code is not None or isinstance(failure, AirflowException)
-        if result is None and is_here and self._hook is not None:
-            _log_last_lines(provider_names.last_lines(self._hook))
+        if result is None or result.status is JobStatus.FAILED:
+            self._show_last_lines(failure, has_result=result is not None)
         ended = result is not None or failure is None
         if notes is not None and (ended if is_followed else failure is None):
             # Delete the notes: a task that is cleared after its success would otherwise resume the
@@ -506,6 +519,31 @@ class Submitter:
         except (ClusterUnavailableError, ClusterRefusedError) as error:
             log.warning("cannot link to the driver's pages: %s", error)
 
+    def _show_last_lines(self, failure: Exception | None, *, has_result: bool) -> None:
+        """Log the last lines of a failed job's driver or of `spark-submit`.
+
+        A driver on this machine has already written all its output to the task's log. So its last
+        lines are repeated only if there is no result, and thus no typed error.
+        """
+        if self._is_killed():
+            return
+        if self._ended is not None:
+            log_driver(self._asked_cluster.manager, self._ended)
+            return
+        is_here = self.exit_code is not None or isinstance(failure, AirflowException)
+        if is_here and not has_result and self._hook is not None:
+            log_last_lines(provider_names.last_lines(self._hook))
+        if self._target.is_yarn_cluster:
+            self._show_log_command(failure)
+
+    def _show_log_command(self, failure: Exception | None) -> None:
+        """Log how to read the log of an application about which YARN cannot be asked."""
+        known = None if self._hook is None else provider_names.yarn_application_id(self._hook)
+        if isinstance(failure, ApplicationForgottenError):
+            log_command(yarn_log_command(failure.application), "YARN has forgotten the driver")
+        elif self._cluster is None and known:
+            log_command(yarn_log_command(known), "the resource manager's address is unknown")
+
     def _after_submit(self) -> None:
         if self._hook is not None:
             provider_names.run_post_submit_commands(self._hook)
@@ -535,12 +573,6 @@ class Submitter:
         if self._hook is None or self._submission is None:
             raise RuntimeError("no job has started")
         return self._hook, self._submission
-
-
-def _log_last_lines(lines: Sequence[str]) -> None:
-    """Log lines as a group that Airflow's log page can fold."""
-    for line in ("::group::Spark driver's last lines", *lines, "::endgroup::"):
-        log.info("%s", line)
 
 
 def _notes_in(store: StateStore) -> Resumable:

@@ -124,8 +124,17 @@ class Cluster(Protocol[_App]):
     def page_of(self, application_id: str) -> str:
         """Return the URL of the cluster's page about an application; empty if it has none."""
 
-    def last_words(self, application_id: str) -> str:
-        """Return the last lines of the driver's log; empty if the cluster does not provide it."""
+    def last_words(self, found: _App) -> Mapping[str, str]:
+        """Return the ends of an ended driver's log files, by their names.
+
+        The only name on Kubernetes is empty. The call takes at most `log_tail.LOG_S`.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+
+    def log_command(self, application_id: str) -> str:
+        """Return the shell command that shows the driver's whole log."""
 
     def not_started(self, found: _App | None, waited_s: float) -> ApplicationNotStartedError:
         """Return the error to raise for an application that got no container."""

@@ -33,6 +33,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.operators.submission.clusters.log_tail import (
+    LAST_LINES,
+    LOG_BYTES,
+    LOG_S,
+    body_of,
+    whole_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +56,6 @@ _ROLE: Final = "spark-role"
 _APPLICATION: Final = "spark-app-selector"
 _CONTAINER: Final = "spark-kubernetes-driver"
 _QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
-_LAST_LINES: Final = 40
 _LATE: Final = timedelta(seconds=60)
 _REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 
@@ -235,16 +241,21 @@ class ApiServer:
         """Return an empty string, because the API server has no web pages about pods."""
         return ""
 
-    def last_words(self, pod_id: str) -> str:
-        """Return the last lines of a driver's log; empty if the log cannot be read."""
-        terms = {"container": _CONTAINER, "tailLines": str(_LAST_LINES)}
-        try:
-            with _session() as session:
-                answer = self._send(session, "GET", f"{_path(pod_id)}/log", params=terms)
-        except OSError as error:
-            log.warning("cannot read the log of pod %s: %s", pod_id, _plain(error))
-            return ""
-        return str(answer.text) if answer.ok else ""
+    def last_words(self, found: Pod) -> Mapping[str, str]:
+        """Return the last lines of a driver's log, under an empty name.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        # The login's command has a longer time limit than this call.
+        read = partial(self._log_of, found.id)
+        text = bounded(read, timeout_s=LOG_S, name="hiveacid-kubernetes")
+        return {"": whole_lines(text).decode(errors="replace")}
+
+    def log_command(self, pod_id: str) -> str:
+        """Return the command that shows a driver's whole log."""
+        namespace, _, name = pod_id.partition(":")
+        return f"kubectl logs --namespace {namespace} {name} --container {_CONTAINER}"
 
     def not_started(self, found: Pod | None, waited_s: float) -> ApplicationNotStartedError:
         """Return the error to raise for a pod that did not start in time."""
@@ -288,6 +299,18 @@ class ApiServer:
                 kind=self.kind, asked=asked, reason=f"HTTP {answer.status_code} {words!r}"
             )
         return said
+
+    def _log_of(self, pod_id: str) -> bytes:
+        terms = {
+            "container": _CONTAINER,
+            "tailLines": str(LAST_LINES),
+            "limitBytes": str(LOG_BYTES),
+        }
+        path, timeout = f"{_path(pod_id)}/log", (LOG_S, LOG_S)
+        with _session() as session:
+            return body_of(
+                self._send(session, "GET", path, timeout=timeout, params=terms, stream=True)
+            )
 
     def _send(
         self,

@@ -19,6 +19,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -34,6 +35,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.operators.submission.clusters.log_tail import (
+    LOG_S,
+    LOGIN_IN_URL,
+    YARN_BYTES,
+    body_of,
+    contents_of,
+)
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
 if TYPE_CHECKING:
@@ -52,9 +60,15 @@ _QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
 ORDER_S: Final = (1.0, 1.0)
 """Connect and read time-outs of an urgent request to kill an application."""
 
+_SHORTEST_S: Final = 0.1
+
 _SITE: Final = ("core-site.xml", "yarn-site.xml")
 _VARIABLE: Final = re.compile(r"\$\{([^}]+)\}")
-_LOGIN: Final = re.compile(r"//[^/\s]*@")
+_LOG_PAGE: Final = re.compile(r"(https?://[^/@\s?#\\]+)/node/containerlogs/(container_\w+)(?:/|\Z)")
+_OUTPUT: Final = "stdout"
+"""The log file with the messages of the driver's Python, to which Spark also adds its `stderr`."""
+_JVM: Final = "stderr"
+"""The log file with the messages of Spark's JVM, and of the container's start."""
 _PREFIX: Final = "yarn.resourcemanager."
 _PORTS: Final = {"http": "8088", "https": "8090"}
 _KEYS: Final = {"http": "webapp.address", "https": "webapp.https.address"}
@@ -65,7 +79,7 @@ class YarnApplication:
     """An application's state; `diagnostics` is YARN's explanation, which may be empty.
 
     `ui_url` leads to Spark's UI while the driver runs, and then to the history server. The URL is
-    empty before the driver has started.
+    empty before the driver has started. `log_url` is the page of a node with the driver's log.
     """
 
     id: str
@@ -74,6 +88,7 @@ class YarnApplication:
     queue: str = ""
     diagnostics: str = ""
     ui_url: str = ""
+    log_url: str = ""
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Self:
@@ -90,6 +105,7 @@ class YarnApplication:
             queue=str(answer.get("queue") or ""),
             diagnostics=str(answer.get("diagnostics") or ""),
             ui_url=str(answer.get("trackingUrl") or ""),
+            log_url=str(answer.get("amContainerLogs") or ""),
         )
 
     @property
@@ -194,9 +210,31 @@ class ResourceManager:
         """Return the URL of an application's page; a standby also redirects browsers."""
         return f"{self.addresses[0]}/cluster/app/{application_id}"
 
-    def last_words(self, application_id: str) -> str:  # noqa: ARG002 - the protocol's signature
-        """Return an empty string, because the containers' logs are only on YARN's nodes."""
-        return ""
+    def last_words(self, found: YarnApplication) -> Mapping[str, str]:
+        """Return the ends of a driver's log files, by their names; the most useful file is last.
+
+        The driver's node returns plain text (`NMWebServices.getLogs`). If the node has handed its
+        logs to a log server (`yarn.log.server.web-service.url`), it redirects to that server.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        page = _LOG_PAGE.match(found.log_url)
+        if page is None:
+            raise OSError("the resource manager reports no node with the log")
+        url, until = f"{page[1]}/ws/v1/node/containerlogs/{page[2]}", time.monotonic() + LOG_S
+        texts = {_OUTPUT: self._log_file(url, _OUTPUT, LOG_S)}
+        left_s = max(_SHORTEST_S, until - time.monotonic())
+        try:
+            return {_JVM: self._log_file(url, _JVM, left_s), **texts}
+        except OSError:
+            if not texts[_OUTPUT].strip():
+                raise
+            return texts
+
+    def log_command(self, application_id: str) -> str:
+        """Return the command that shows the log files of an application's containers."""
+        return log_command(application_id)
 
     def not_started(
         self, found: YarnApplication | None, waited_s: float
@@ -222,11 +260,7 @@ class ResourceManager:
     ) -> requests.Response:
         troubles, is_refused = [], False
         auth = self.auth or Negotiate()
-        if isinstance(auth, Negotiate):
-            # Without Kerberos, YARN trusts the user name that we send. Without a user name, YARN
-            # refuses to kill an application, and may list no application
-            # (`yarn.webapp.filter-entity-list-by-user`).
-            more["params"] = {"user.name": self.user or _user()}
+        more["params"] = self._named(auth)
         for address in self.addresses:
             url = f"{address}/ws/v1/cluster/{path}"
             try:
@@ -244,11 +278,61 @@ class ResourceManager:
             troubles.append(f"{address}: HTTP {answer.status_code} {said!r}")
             is_refused |= answer.status_code in REFUSALS
         # An address may contain a password.
-        reason = _LOGIN.sub("//***@", "; ".join(troubles))
+        reason = LOGIN_IN_URL.sub("//***@", "; ".join(troubles))
         # If any resource manager refuses us, report the refusal. The active manager may be one that
         # did not answer; usually it would refuse us, too.
         failure = ClusterRefusedError if is_refused else ClusterUnavailableError
         raise failure(kind=self.kind, asked=asked, reason=reason)
+
+    def _log_file(self, folder: str, name: str, timeout_s: float) -> str:
+        """Return the end of one log file of a container.
+
+        Raises:
+            OSError: the file cannot be read in time.
+        """
+        url = f"{folder}/{name}"
+        auth = self._login_for(url)
+        terms = {"size": str(-YARN_BYTES), **self._named(auth)}
+
+        def read() -> bytes:
+            with _session() as session:
+                timeout = (timeout_s, timeout_s)
+                return body_of(
+                    session.get(
+                        url, auth=auth, params=terms, timeout=timeout, stream=True, **_way(url)
+                    )
+                )
+
+        answer = bounded(read, timeout_s=timeout_s, name="hiveacid-yarn")
+        return contents_of(answer, name).decode(errors="replace")
+
+    def _login_for(self, url: str) -> AuthBase | None:
+        """Return the login for a node's URL, or None if the node must not receive our login.
+
+        A Kerberos ticket is valid for one host only, so every node may request one. The user's own
+        login is for the resource manager. We send it where `requests` would send it after a
+        redirect: to the same host and port.
+        """
+        auth = self.auth or Negotiate()
+        if isinstance(auth, Negotiate):
+            return auth
+        with _session() as session:
+            is_own = any(not session.should_strip_auth(one, url) for one in self.addresses)
+        return auth if is_own else None
+
+    def _named(self, auth: AuthBase | None) -> dict[str, str | None]:
+        """Return the query parameter with the user's name, unless the user has an own login.
+
+        Without Kerberos, YARN trusts the user name that we send. Without a user name, YARN refuses
+        to kill an application, and may list no application
+        (`yarn.webapp.filter-entity-list-by-user`).
+        """
+        return {"user.name": self.user or _user()} if isinstance(auth, Negotiate) else {}
+
+
+def log_command(application_id: str) -> str:
+    """Return the command that shows the log files of an application's containers."""
+    return f"yarn logs -applicationId {application_id}"
 
 
 def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -316,6 +400,23 @@ def _user() -> str | None:
         return None
 
 
+def _session() -> requests.Session:
+    """Return a session without ~/.netrc.
+
+    Logins in ~/.netrc are for different servers. If a standby redirects, the wrong server could
+    receive a login of ~/.netrc.
+    """
+    session = requests.Session()
+    session.trust_env = False
+    return session
+
+
+def _way(url: str) -> dict[str, Any]:
+    """Return the environment's proxies and certificates for a URL, as arguments of `requests`."""
+    bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    return {"proxies": get_environ_proxies(url), "verify": bundle or True}
+
+
 def _send(
     verb: str,
     url: str,
@@ -323,28 +424,15 @@ def _send(
     timeout: tuple[float, float],
     **more: Any,  # noqa: ANN401 - passed on
 ) -> requests.Response:
-    """Send one request with the environment's proxies and certificates, but without ~/.netrc.
-
-    Logins in ~/.netrc are for different servers. If a standby redirects, the wrong server could
-    receive a login of ~/.netrc.
+    """Send one request with the environment's proxies and certificates.
 
     Raises:
         OSError: the request failed, or the whole answer took longer than the sum of the time-outs.
     """
 
     def request() -> requests.Response:
-        with requests.Session() as session:
-            session.trust_env = False
-            return session.request(
-                verb,
-                url,
-                proxies=get_environ_proxies(url),
-                verify=os.environ.get("REQUESTS_CA_BUNDLE")
-                or os.environ.get("CURL_CA_BUNDLE")
-                or True,
-                timeout=timeout,
-                **more,
-            )
+        with _session() as session:
+            return session.request(verb, url, timeout=timeout, **_way(url), **more)
 
     # The time-outs of `requests` limit each read, but not the time for the whole answer.
     return bounded(request, timeout_s=sum(timeout), name="hiveacid-yarn")
