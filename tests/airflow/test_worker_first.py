@@ -11,10 +11,14 @@ from airflow.sdk import Asset
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
+    HiveAcidError,
     JobFailedError,
     LocationPermissionError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
     PartitionsFailedError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, TableRef
@@ -161,9 +165,18 @@ def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -
 
 @pytest.mark.parametrize("make", [_compact, _clean])
 @pytest.mark.parametrize(
-    "given", [{"proxy_user": "etl"}, {"keytab": "/k", "principal": "p"}, {"env_vars": {"A": "b"}}]
+    "given",
+    [
+        {"proxy_user": "etl"},
+        {"keytab": "/k", "principal": "p"},
+        {"env_vars": {"A": "b"}},
+        {"conf": {"spark.kerberos.keytab": "/k"}},
+        {"conf": {"spark.yarn.principal": "p"}},
+        {"conf": {"spark.hadoop.fs.s3a.endpoint": "http://s3"}},
+        {"properties_file": "/spark.conf"},
+    ],
 )
-def test_a_task_with_a_login_of_its_own_for_spark_starts_spark(
+def test_a_task_with_its_own_login_or_store_settings_for_spark_starts_spark(
     spark: FakeSpark, root: Path, make: Make, given: dict[str, Any]
 ) -> None:
     _put_base(root)
@@ -233,18 +246,89 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
     assert f"the worker cannot do this job, so a Spark driver does it: {error}" in log.lines
 
 
+@pytest.mark.parametrize(
+    ("make", "given", "name"),
+    [(_compact, {"plan_only": True}, "plan_table"), (_clean, {}, "clean_table")],
+)
+def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    given: dict[str, Any],
+    name: str,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
+
+    monkeypatch.setattr(without_spark, name, refuse)
+    log = TaskLog.of_tasks(monkeypatch)
+    run_task(make(spark, **given))
+    assert len(spark.calls) == 1
+    assert any("so a Spark driver does it: table d.t: 1 of 2 part" in one for one in log.lines)
+
+
+@pytest.mark.parametrize(("make", "name"), [(_compact, "plan_table"), (_clean, "clean_table")])
+def test_with_on_worker_true_a_failed_partition_fails_a_plan_or_a_cleaning(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, name: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
+
+    monkeypatch.setattr(without_spark, name, refuse)
+    with pytest.raises(PartitionsFailedError):
+        run_task(make(spark, on_worker=True, plan_only=True))
+    assert spark.calls == []
+
+
+@pytest.mark.parametrize("on_worker", [None, True])
 def test_spark_compacts_the_other_partitions_if_one_cannot_be_planned(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    on_worker: bool | None,
 ) -> None:
     def refuse(*_: object) -> None:
         raise PartitionsFailedError(table="d.t", failed={"a=1": "no such directory"}, of=2, done={})
 
     monkeypatch.setattr(without_spark, "plan_table", refuse)
-    with pytest.raises(PartitionsFailedError):
-        run_task(_compact(spark, plan_only=True))
-    assert spark.calls == []
-    run_task(_compact(spark))
+    run_task(_compact(spark, on_worker=on_worker))
     assert len(spark.calls) == 1
+    assert any(one.startswith("cannot plan every partition, so") for one in caplog.messages)
+
+
+def test_spark_does_everything_if_only_sparks_settings_allow_changes_on_the_store(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UnsupportedTableError(table="d.t", detail="it is on abfss://")
+
+    monkeypatch.setattr(clean_table, "check_publishable", refuse)
+    with pytest.raises(UnsupportedTableError):
+        run_task(_clean(spark, on_worker=True))
+    run_task(_clean(spark))
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize("kind", [MetastoreUnavailableError, MetastoreLoginError])
+def test_an_error_of_the_metastore_on_the_worker_says_how_to_let_spark_do_the_work(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, kind: type[HiveAcidError]
+) -> None:
+    def refuse(*_: object) -> None:
+        error = kind.__new__(kind)
+        Exception.__init__(error, "no answer")
+        raise error
+
+    monkeypatch.setattr(HiveAcidHook, "metastore", refuse)
+    with pytest.raises(kind) as caught:
+        run_task(make(spark))
+    assert spark.calls == []
+    (note,) = caught.value.__notes__
+    assert "connection 'hive_acid_default'" in note
+    assert note.endswith("set check_before_submit=False in section [hiveacid]")
+    with pytest.raises(kind) as caught:
+        run_task(make(spark, on_worker=True))
+    assert caught.value.__notes__[0].endswith("and remove the argument on_worker")
 
 
 @pytest.mark.parametrize("make", [_compact, _clean])
