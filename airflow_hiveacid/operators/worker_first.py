@@ -110,7 +110,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             with self._with_advice(), hook.metastore() as client:
                 result = self.without_spark(client, spec)
         except _LEFT_TO_DRIVER as error:
-            if given:
+            if given or self._is_killed:
                 raise
             self.log.warning("the worker cannot do this job, so a Spark driver does it: %s", error)
             result = None
@@ -118,6 +118,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
         result = dataclasses.replace(result, seconds=took_s)
+        self.log.info("the worker did this job without Spark")
         self._report(result)
         return spec, result
 
