@@ -36,7 +36,7 @@ from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.keeping import opted_out_of
 
@@ -229,6 +229,7 @@ def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutco
 
     Raises:
         InputError: the table or partition does not exist, or the table is of the wrong kind.
+        ConfigurationError: the client of the table's store is missing.
         StorageError: the directories cannot be listed.
     """
     table = client.get_table(TableRef.parse(spec.target))
@@ -238,6 +239,8 @@ def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutco
     switched_off = switched_off_outcome(table, spec)
     if switched_off is not None:
         return [switched_off]
+    # If the store's client is missing, fail once, and not once for each partition.
+    open_location(table.location)
 
     def planned(own: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
         return planned_outcome(partition, facts.planner(own).plan(partition))

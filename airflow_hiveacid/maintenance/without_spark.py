@@ -59,9 +59,10 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
         return None
     try:
         outcomes = plan_table(client, spec)
-    except PartitionsFailedError:
+    except PartitionsFailedError as error:
         if spec.plan_only:
             raise
+        log.warning("cannot plan every partition, so a Spark driver does it: %s", error)
         return None
     due = [outcome for outcome in outcomes if outcome.kind != "none"]
     if due and not spec.plan_only:

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import conf
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError, StorageError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    JobFailedError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+    PartitionsFailedError,
+    StorageError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
-from airflow_hiveacid.operators.submission.submission import may_change_user
+from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from airflow.sdk import Context
 
@@ -34,15 +43,25 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.operators.reporting.outlets import Ordered
 
+# With these errors of the worker, a driver may succeed: it may have other settings for the store.
+_LEFT_TO_DRIVER: Final = (
+    ConfigurationError,
+    PartitionsFailedError,
+    StorageError,
+    UnsupportedTableError,
+)
+
 
 class WorkerFirstOperator(HiveAcidSparkOperator):
     """Run a job on the worker as far as the job needs no Spark.
 
     Args:
         on_worker: by default, a Spark driver does everything if it would run as a different user
-            than the worker: in cluster deploy mode, or with a login for Spark. A driver also does
-            everything if the worker cannot read or change the table's files. With True, the worker
-            does what needs no Spark, or the task fails. With False, a driver does everything.
+            than the worker: in cluster deploy mode, or with a login for Spark. The same applies if
+            the task has `spark.hadoop.*` settings in `conf`, or a `properties_file`. A driver also
+            does everything if the worker cannot read or change the table's files. With True, the
+            worker does what needs no Spark, or the task fails. With False, a driver does
+            everything.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -88,10 +107,10 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             default_conflict_policy=hook.settings.conflict_policy,
         )
         try:
-            with hook.metastore() as client:
+            with self._with_advice(), hook.metastore() as client:
                 result = self.without_spark(client, spec)
-        except (StorageError, ConfigurationError) as error:
-            if given:
+        except _LEFT_TO_DRIVER as error:
+            if given or self._is_killed:
                 raise
             self.log.warning("the worker cannot do this job, so a Spark driver does it: %s", error)
             result = None
@@ -99,6 +118,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
         result = dataclasses.replace(result, seconds=took_s)
+        self.log.info("the worker did this job without Spark")
         self._report(result)
         return spec, result
 
@@ -115,7 +135,24 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
     def _may_use_worker(self) -> bool:
         option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
         asks = arguments.truth(option, "option check_before_submit of section [hiveacid]")
-        return asks and not may_change_user(self._arguments(), self._resolve_target())
+        if not asks or may_change_store(self._arguments()):
+            return False
+        return not may_change_user(self._arguments(), self._resolve_target())
+
+    @contextmanager
+    def _with_advice(self) -> Iterator[None]:
+        """Add to an error of the metastore how to let a Spark driver do the work."""
+        try:
+            yield
+        except (MetastoreUnavailableError, MetastoreLoginError) as error:
+            advice = "set check_before_submit=False in section [hiveacid]"
+            if self.on_worker is not None:
+                advice += " and remove the argument on_worker"
+            error.add_note(
+                f"This worker asked through connection {self.hive_acid_conn_id!r}, without Spark."
+                f" If only Spark drivers may use the metastore, {advice}"
+            )
+            raise
 
     @staticmethod
     def _has_left_driver(context: Context) -> bool:

@@ -250,6 +250,22 @@ def test_a_driver_in_a_cluster_or_with_its_own_login_may_run_as_a_different_user
     assert not replace(one, target=YARN).may_change_user
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.kerberos.keytab",
+        "spark.kerberos.principal",
+        "spark.yarn.keytab",
+        "spark.yarn.principal",
+    ],
+)
+def test_a_driver_with_a_login_in_conf_may_run_as_a_different_user(name: str) -> None:
+    for conf, expected in (({name: "x"}, True), ({"spark.app.name": "x"}, False)):
+        given = SparkArguments(conn_id="spark", conf=conf)
+        one = Submission(spec=SPEC, target=YARN, application="a.py", arguments=given)
+        assert one.may_change_user is expected
+
+
 def test_a_program_is_submitted_even_if_the_worker_cannot_reach_the_metastore(
     spark: FakeSpark, metastore: StubServer, tmp_path: Path
 ) -> None:

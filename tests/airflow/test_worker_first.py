@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,14 +12,18 @@ from airflow.sdk import Asset
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
+    HiveAcidError,
     JobFailedError,
     LocationPermissionError,
     MetastoreCallError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
     PartitionsFailedError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.maintenance import (
     clean_table,
@@ -31,8 +36,11 @@ from airflow_hiveacid.operators import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
     HiveAcidCompactTablesOperator,
+    spark_app,
 )
+from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
+from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
     from tests.support.airflow_support import Connections, FakeSpark
 
@@ -171,7 +180,7 @@ def test_spark_compacts_the_other_tables_if_one_cannot_be_planned(
 
     monkeypatch.setattr(tables_planner, "partitions_of", refuse)
     with pytest.raises(PartitionsFailedError, match="busy"):
-        run_task(_compact_tables(spark, plan_only=True))
+        run_task(_compact_tables(spark, plan_only=True, on_worker=True))
     assert spark.calls == []
     run_task(_compact_tables(spark))
     assert len(spark.calls) == 1
@@ -214,9 +223,18 @@ def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -
 
 @pytest.mark.parametrize("make", [_compact, _clean])
 @pytest.mark.parametrize(
-    "given", [{"proxy_user": "etl"}, {"keytab": "/k", "principal": "p"}, {"env_vars": {"A": "b"}}]
+    "given",
+    [
+        {"proxy_user": "etl"},
+        {"keytab": "/k", "principal": "p"},
+        {"env_vars": {"A": "b"}},
+        {"conf": {"spark.kerberos.keytab": "/k"}},
+        {"conf": {"spark.yarn.principal": "p"}},
+        {"conf": {"spark.hadoop.fs.s3a.endpoint": "http://s3"}},
+        {"properties_file": "/spark.conf"},
+    ],
 )
-def test_a_task_with_a_login_of_its_own_for_spark_starts_spark(
+def test_a_task_with_its_own_login_or_store_settings_for_spark_starts_spark(
     spark: FakeSpark, root: Path, make: Make, given: dict[str, Any]
 ) -> None:
     _put_base(root)
@@ -286,18 +304,111 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
     assert f"the worker cannot do this job, so a Spark driver does it: {error}" in log.lines
 
 
+@pytest.mark.parametrize(
+    ("make", "given", "name"),
+    [(_compact, {"plan_only": True}, "plan_table"), (_clean, {}, "clean_table")],
+)
+def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    given: dict[str, Any],
+    name: str,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
+
+    monkeypatch.setattr(without_spark, name, refuse)
+    log = TaskLog.of_tasks(monkeypatch)
+    run_task(make(spark, **given))
+    assert len(spark.calls) == 1
+    assert any("so a Spark driver does it: table d.t: 1 of 2 part" in one for one in log.lines)
+
+
+@pytest.mark.parametrize(("make", "name"), [(_compact, "plan_table"), (_clean, "clean_table")])
+def test_with_on_worker_true_a_failed_partition_fails_a_plan_or_a_cleaning(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, name: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
+
+    monkeypatch.setattr(without_spark, name, refuse)
+    with pytest.raises(PartitionsFailedError):
+        run_task(make(spark, on_worker=True, plan_only=True))
+    assert spark.calls == []
+
+
+def test_a_missing_client_of_the_store_is_reported_once_for_all_partitions(
+    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = (Column(name="id", type="int"),)
+    ref = TableRef("d", "parted")
+    parts = (Column(name="p", type="int"),)
+    client.create_table(
+        NewTable(ref=ref, columns=columns, partition_columns=parts, location="hdfs://nn/parted")
+    )
+    names = [PartitionName.parse(f"p={number}") for number in range(3)]
+    client.add_partitions(client.get_table(ref), names)
+
+    def refuse(*_: object) -> None:
+        raise ConfigurationError("no HDFS client")
+
+    monkeypatch.setattr(locations, "client_of", refuse)
+    task = HiveAcidCompactOperator(task_id="task", table="d.parted", on_worker=True)
+    with pytest.raises(ConfigurationError, match="no HDFS client"):
+        run_task(task)
+    assert spark.calls == []
+
+
+@pytest.mark.parametrize("on_worker", [None, True])
 def test_spark_compacts_the_other_partitions_if_one_cannot_be_planned(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    on_worker: bool | None,
 ) -> None:
     def refuse(*_: object) -> None:
         raise PartitionsFailedError(table="d.t", failed={"a=1": "no such directory"}, of=2, done={})
 
     monkeypatch.setattr(without_spark, "plan_table", refuse)
-    with pytest.raises(PartitionsFailedError):
-        run_task(_compact(spark, plan_only=True))
-    assert spark.calls == []
-    run_task(_compact(spark))
+    run_task(_compact(spark, on_worker=on_worker))
     assert len(spark.calls) == 1
+    assert any(one.startswith("cannot plan every partition, so") for one in caplog.messages)
+
+
+def test_spark_does_everything_if_only_sparks_settings_allow_changes_on_the_store(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UnsupportedTableError(table="d.t", detail="it is on abfss://")
+
+    monkeypatch.setattr(clean_table, "check_publishable", refuse)
+    with pytest.raises(UnsupportedTableError):
+        run_task(_clean(spark, on_worker=True))
+    run_task(_clean(spark))
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize("kind", [MetastoreUnavailableError, MetastoreLoginError])
+def test_an_error_of_the_metastore_on_the_worker_says_how_to_let_spark_do_the_work(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, kind: type[HiveAcidError]
+) -> None:
+    def refuse(*_: object) -> None:
+        error = kind.__new__(kind)
+        Exception.__init__(error, "no answer")
+        raise error
+
+    monkeypatch.setattr(HiveAcidHook, "metastore", refuse)
+    with pytest.raises(kind) as caught:
+        run_task(make(spark))
+    assert spark.calls == []
+    (note,) = caught.value.__notes__
+    assert "connection 'hive_acid_default'" in note
+    assert note.endswith("set check_before_submit=False in section [hiveacid]")
+    with pytest.raises(kind) as caught:
+        run_task(make(spark, on_worker=True))
+    assert caught.value.__notes__[0].endswith("and remove the argument on_worker")
 
 
 @pytest.mark.parametrize("make", [_compact, _clean])
@@ -321,6 +432,79 @@ def test_a_driver_that_an_earlier_try_left_is_resumed(
     assert len(_there(root)) == 3
 
 
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_a_task_that_its_trigger_has_woken_reads_its_drivers_result(
+    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
+    _put_base(root)
+    monkeypatch.setattr(Progress, "is_woken", True)
+    run_task(make(spark, on_worker=True))
+    assert len(spark.calls) == 1
+    assert len(_there(root)) == 3
+
+
+def test_a_trigger_has_woken_the_task_until_a_job_reads_the_event() -> None:
+    note = DriverNote(
+        application_id="application_1_0001",
+        attempt="1-0123456789ab",
+        job_key="d/r/t/-1",
+        targets=("d.t",),
+        result_uri="hdfs://nn/result.json",
+        began_s=0.0,
+        since_s=5.0,
+    )
+    progress = Progress()
+    assert not progress.is_woken
+    progress.resume(event_of(note.to_json(), End.ENDED))
+    assert progress.is_woken
+    assert progress.woken_for("d/r/t/-1") is not None
+    assert not progress.is_woken
+
+
+def test_the_workers_result_is_logged_counted_and_timed(
+    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put_base(root)
+    counted: list[tuple[JobResult, float]] = []
+    monkeypatch.setattr(spark_app, "count_job", lambda *given: counted.append(given))
+    real = clean_table.with_past
+
+    def slow(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        time.sleep(0.01)
+        return real(*given, **more)
+
+    monkeypatch.setattr(clean_table, "with_past", slow)
+    log = TaskLog.of_tasks(monkeypatch)
+    result = run_task(_clean(spark))
+    assert "the worker did this job without Spark" in log.lines
+    ((one, took_s),) = counted
+    assert one.kind == "clean"
+    assert 0.01 <= result["seconds"] <= took_s + 0.001 < 60
+    assert any("delta_0000001_0000001_0000" in line for line in log.lines)
+
+
+def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
+    spark: FakeSpark, client: FakeClient
+) -> None:
+    def policy(**given: Any) -> str:  # noqa: ANN401
+        result = run_task(_compact(spark, plan_only=True, **given))
+        return str(result["details"]["conflict_policy"])
+
+    assert policy(conflict_policy="strict") == "strict"
+    client.set_table_parameters(_REF, {"hiveacid.conflict.policy": "strict"})
+    assert policy() == "strict"
+    assert policy(conflict_policy="hive") == "hive"
+
+
+def test_the_worker_warns_about_settings_of_the_metastore(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(without_spark, "preflight", lambda _: ["the initiator is off"])
+    run_task(_compact(spark))
+    run_task(_clean(spark))
+    assert caplog.messages.count("the initiator is off") == 2
+
+
 def test_a_killed_cleaning_stops_at_its_next_step(
     spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +520,22 @@ def test_a_killed_cleaning_stops_at_its_next_step(
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task)
     assert len(_there(root)) == 3
+
+
+def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = _clean(spark)
+
+    def killed(*_: object) -> None:
+        task.on_kill()
+        raise PartitionsFailedError(table="d.t", failed={"a=1": "killed"}, of=2, done={})
+
+    monkeypatch.setattr(without_spark, "clean_table", killed)
+    log = TaskLog.of_tasks(monkeypatch)
+    with pytest.raises(PartitionsFailedError):
+        run_task(task)
+    assert not any("a Spark driver does it" in line for line in log.lines)
 
 
 @pytest.mark.parametrize("make", [_compact, _clean])

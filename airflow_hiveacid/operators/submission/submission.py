@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 _WAITS: Final = "spark.yarn.submit.waitAppCompletion"
+_LOGIN: Final = ("spark.kerberos.", "spark.yarn.keytab", "spark.yarn.principal")
+_STORES: Final = "spark.hadoop."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +159,17 @@ def may_change_user(arguments: SparkArguments, target: SparkTarget) -> bool:
     """Return whether a driver may log in as a different user than this worker.
 
     A driver in a cluster has Spark's credentials. In `env_vars`, a secret, a ticket cache or
-    HADOOP_USER_NAME can change the driver's user.
+    HADOOP_USER_NAME can change the driver's user. `conf` can contain a Kerberos login.
     """
     own = (arguments.proxy_user, arguments.principal, arguments.keytab, arguments.env_vars)
-    return target.is_cluster or target.has_login or any(own)
+    has_login = target.has_login or any(own) or _sets(arguments, _LOGIN)
+    return target.is_cluster or has_login
+
+
+def may_change_store(arguments: SparkArguments) -> bool:
+    """Return whether a driver may have other settings or keys for stores than this worker."""
+    return bool(arguments.properties_file) or _sets(arguments, _STORES)
+
+
+def _sets(arguments: SparkArguments, prefixes: str | tuple[str, ...]) -> bool:
+    return any(name.startswith(prefixes) for name in arguments.conf or {})

@@ -563,17 +563,25 @@ def _array_changes(piece: Piece, index: int) -> dict[int, str]:
     """Make an index beyond the end of `array(...)[i]` return NULL, as in Hive.
 
     Spark's optimizer also replaces such an element by NULL, but regards it as not NULL: `count`
-    counts it, and `IS NULL` is false.
+    counts it, and `IS NULL` is false. This also applies to `(array(...))[i]`.
     """
-    opens = piece.closing(index + 1) + 1
+    start, opens = index, piece.closing(index + 1) + 1
+    while _is_in_parentheses(piece, start, opens):
+        start, opens = start - 1, opens + 1
     if piece.word(opens) != "[":
         return {}
     closes = piece.closing(opens)
     return {
-        piece.tokens[index].start: "get(array",
+        piece.tokens[start].start: "get(array" if start == index else "get((",
         piece.tokens[opens].start: ", ",
         piece.tokens[closes].start: ")",
     }
+
+
+def _is_in_parentheses(piece: Piece, start: int, end: int) -> bool:
+    """Return True if parentheses that belong to no call enclose the tokens from start to end."""
+    is_enclosed = piece.word(start - 1) == "(" and piece.word(end) == ")"
+    return is_enclosed and not (start > 1 and _is_call(piece, start - 2))
 
 
 _CHANGES: Final[Mapping[str, Callable[[Piece, int], dict[int, str]]]] = {

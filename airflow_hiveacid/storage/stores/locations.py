@@ -52,6 +52,8 @@ _OBJECT_STORES: Final[Mapping[str, str]] = {
 
 
 _S3: Final = "s3"
+_JVM_OPTIONS: Final = "LIBHDFS_OPTS"
+_NO_SIGNALS: Final = "-Xrs"
 
 LOCAL_STORE: Final = "file://"
 """The store of this machine's own files."""
@@ -151,6 +153,7 @@ def _hadoop(
     host, _, port = authority.partition(":")
     name_node = f"{scheme}://{host}" if host else "default"
     active = without_observers(given_settings())
+    _leave_signals_to_python()
     try:
         # Port 0 lets libhdfs read a name service from the Hadoop configuration.
         return pafs.HadoopFileSystem(
@@ -163,6 +166,17 @@ def _hadoop(
             " sensors); or, for libhdfs, set JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath"
             f" --glob). Arrow reports: {error}"
         ) from error
+
+
+def _leave_signals_to_python() -> None:
+    """Start the JVM of libhdfs with -Xrs.
+
+    Otherwise, the JVM replaces the handler of SIGTERM and ends the process. Then Airflow could not
+    call `on_kill`, and a killed task would leave its Spark driver running.
+    """
+    options = os.environ.get(_JVM_OPTIONS, "").split()
+    if _NO_SIGNALS not in options:
+        os.environ[_JVM_OPTIONS] = " ".join([*options, _NO_SIGNALS])
 
 
 @functools.lru_cache(maxsize=16)

@@ -187,6 +187,12 @@ def test_expressions_with_the_same_meaning_in_spark_are_kept_unchanged(text: str
             "array(array(a)[0], b)[a] = array(b)[1]",
             "get(array(get(array(a), 0), b), a) = get(array(b), 1)",
         ),
+        ("(array(a, b))[5] IS NULL", "get((array(a, b)), 5) IS NULL"),
+        ("((array(a)))[size(x)] = 1", "get(((array(a))), __hiveacid_size(x)) = 1"),
+        (
+            "concat((array(a))[0], b) = coalesce(array(a))[0]",
+            "concat('', get((array(a)), 0), b) = coalesce(array(a))[0]",
+        ),
     ],
 )
 def test_expressions_with_a_different_result_in_spark_are_rewritten_to_hives_result(

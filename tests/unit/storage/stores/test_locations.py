@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from pyarrow import fs as pafs
@@ -78,6 +79,29 @@ def test_hdfs_is_opened_without_a_jvm_if_the_native_client_is_installed(
         if installed
         else [("libhdfs", "hdfs://nn", 1), ("libhdfs", "default", 0), ("libhdfs", "hdfs://ns", 0)]
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(None, "-Xrs"), ("-Xmx1g", "-Xmx1g -Xrs"), ("-Xrs -Xmx1g", "-Xrs -Xmx1g")],
+)
+def test_the_jvm_of_libhdfs_leaves_signals_to_this_process(
+    monkeypatch: pytest.MonkeyPatch, before: str | None, after: str
+) -> None:
+    monkeypatch.setenv("LIBHDFS_OPTS", "")
+    monkeypatch.delenv("LIBHDFS_OPTS")
+    if before is not None:
+        monkeypatch.setenv("LIBHDFS_OPTS", before)
+    monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(
+        locations.pafs, "HadoopFileSystem", lambda *_, **__: os.environ["LIBHDFS_OPTS"]
+    )
+    locations._hadoop.cache_clear()
+    try:
+        found, _ = open_location("hdfs://lake/w")
+    finally:
+        locations._hadoop.cache_clear()
+    assert found == after
 
 
 def test_libhdfs_uses_no_observer_name_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
