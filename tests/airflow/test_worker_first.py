@@ -33,6 +33,7 @@ from airflow_hiveacid.operators import (
 )
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
+from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
@@ -444,6 +445,27 @@ def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
     client.set_table_parameters(_REF, {"hiveacid.conflict.policy": "strict"})
     assert policy() == "strict"
     assert policy(conflict_policy="hive") == "hive"
+
+
+def test_the_worker_reports_the_connections_policy_if_no_other_is_given(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    extra = {"uris": "thrift://nobody:1", "conflict_policy": "strict"}
+    connections.remove("hive_acid_default")
+    connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
+    result = run_task(_compact(spark))
+    assert result["details"]["conflict_policy"] == "strict"
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, make: Make) -> None:
+    store = StateStore()
+    for clears in range(3):
+        context = context_of(task_state_store=store)
+        context["ti"].max_tries = clears
+        run_task(make(spark), context)
+        assert store[DELIVERED_KEY]["generation"] == clears
+    assert spark.calls == []
 
 
 def test_the_worker_warns_about_settings_of_the_metastore(
