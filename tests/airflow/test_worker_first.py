@@ -26,6 +26,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.maintenance import clean_table, compaction_planner, without_spark
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.operators import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
@@ -119,6 +120,16 @@ def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpa
 
 def test_an_automatic_compaction_with_a_partition_due_starts_spark(spark: FakeSpark) -> None:
     run_task(_compact(spark, delta_count="{{ 2 }}", on_worker="{{ true }}"))
+    assert len(spark.calls) == 1
+
+
+def test_a_request_of_another_client_makes_the_table_due(
+    spark: FakeSpark, client: FakeClient
+) -> None:
+    run_task(_compact(spark))
+    assert spark.calls == []
+    client.request_compaction(_REF, None, CompactionType.MAJOR)
+    run_task(_compact(spark))
     assert len(spark.calls) == 1
 
 
