@@ -32,6 +32,7 @@ from airflow_hiveacid.maintenance import (
     without_spark,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.operators import (
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
@@ -40,6 +41,7 @@ from airflow_hiveacid.operators import (
 )
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
+from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
@@ -132,6 +134,16 @@ def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpa
 
 def test_an_automatic_compaction_with_a_partition_due_starts_spark(spark: FakeSpark) -> None:
     run_task(_compact(spark, delta_count="{{ 2 }}", on_worker="{{ true }}"))
+    assert len(spark.calls) == 1
+
+
+def test_a_request_of_another_client_makes_the_table_due(
+    spark: FakeSpark, client: FakeClient
+) -> None:
+    run_task(_compact(spark))
+    assert spark.calls == []
+    client.request_compaction(_REF, None, CompactionType.MAJOR)
+    run_task(_compact(spark))
     assert len(spark.calls) == 1
 
 
@@ -494,6 +506,27 @@ def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
     client.set_table_parameters(_REF, {"hiveacid.conflict.policy": "strict"})
     assert policy() == "strict"
     assert policy(conflict_policy="hive") == "hive"
+
+
+def test_the_worker_reports_the_connections_policy_if_no_other_is_given(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    extra = {"uris": "thrift://nobody:1", "conflict_policy": "strict"}
+    connections.remove("hive_acid_default")
+    connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
+    result = run_task(_compact(spark))
+    assert result["details"]["conflict_policy"] == "strict"
+
+
+@pytest.mark.parametrize("make", [_compact, _clean])
+def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, make: Make) -> None:
+    store = StateStore()
+    for clears in range(3):
+        context = context_of(task_state_store=store)
+        context["ti"].max_tries = clears
+        run_task(make(spark), context)
+        assert store[DELIVERED_KEY]["generation"] == clears
+    assert spark.calls == []
 
 
 def test_the_worker_warns_about_settings_of_the_metastore(
