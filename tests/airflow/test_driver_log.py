@@ -366,6 +366,17 @@ def test_a_users_own_login_is_sent_to_a_node_at_the_resource_managers_own_addres
     assert all(failed.logins)
 
 
+def test_a_redirect_does_not_take_a_users_own_login_to_a_log_server(
+    spark: FakeSpark, failed: Pretended, log: TaskLog
+) -> None:
+    with Pretended.started() as log_server:
+        failed.log_server = log_server.web
+        _fails(deletion(spark, yarn_rm_auth=HTTPBasicAuth("etl", "hunter2")))
+        assert log_server.requests == []
+    (line,) = _commands(log)
+    assert "HTTP 307" in line
+
+
 def test_a_password_in_the_resource_managers_address_is_sent_to_no_node(
     spark: FakeSpark, failed: Pretended, on_yarn: Connections
 ) -> None:

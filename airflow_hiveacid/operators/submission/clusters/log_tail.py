@@ -11,10 +11,9 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import requests
+import requests
 
 LAST_LINES: Final = 20
 """The number of a driver's last lines that a task's log shows."""
@@ -40,7 +39,7 @@ def body_of(answer: requests.Response) -> bytes:
     Raises:
         OSError: the answer is an error or not plain text, or the connection broke.
     """
-    if not answer.ok:
+    if answer.status_code != requests.codes.ok:
         raise OSError(f"HTTP {answer.status_code}")
     kind = answer.headers.get("Content-Type", "")
     if not kind.startswith("text/plain"):

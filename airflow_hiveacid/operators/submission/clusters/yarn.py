@@ -292,16 +292,18 @@ class ResourceManager:
         """
         url = f"{folder}/{name}"
         auth = self._login_for(url)
-        terms = {"size": str(-YARN_BYTES), **self._named(auth)}
+        more = {
+            "auth": auth,
+            "params": {"size": str(-YARN_BYTES), **self._named(auth)},
+            "timeout": (timeout_s, timeout_s),
+            # A redirect must not take the user's own login to a different server.
+            "allow_redirects": auth is None or isinstance(auth, Negotiate),
+            **_way(url),
+        }
 
         def read() -> bytes:
             with _session() as session:
-                timeout = (timeout_s, timeout_s)
-                return body_of(
-                    session.get(
-                        url, auth=auth, params=terms, timeout=timeout, stream=True, **_way(url)
-                    )
-                )
+                return body_of(session.get(url, stream=True, **more))
 
         answer = bounded(read, timeout_s=timeout_s, name="hiveacid-yarn")
         return contents_of(answer, name).decode(errors="replace")
