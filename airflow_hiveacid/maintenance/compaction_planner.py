@@ -15,7 +15,6 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
@@ -221,18 +220,19 @@ class CompactionFacts:
         )
 
 
-def plan_table(client: MetastorePort, spec: CompactSpec) -> list[CompactionOutcome]:
+def plan_table(
+    client: MetastorePort, table: TableInfo, spec: CompactSpec
+) -> list[CompactionOutcome]:
     """Plan the compaction of a table, or of one partition.
 
     Unless the spec is `plan_only`, this function also ends the queue entries of dead workers, as
     each compaction does.
 
     Raises:
-        InputError: the table or partition does not exist, or the table is of the wrong kind.
+        InputError: the partition does not exist, or the table is of the wrong kind.
         ConfigurationError: the client of the table's store is missing.
         StorageError: the directories cannot be listed.
     """
-    table = client.get_table(TableRef.parse(spec.target))
     check_insertable(table)
     partitions = partitions_of(client, table, spec.partition)
     facts = CompactionFacts.of(client, table, spec)

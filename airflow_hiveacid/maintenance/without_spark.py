@@ -53,12 +53,13 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
     None if one of several partitions cannot be planned, because the others may be due.
 
     Raises:
-        HiveAcidError: as in `plan_table`.
+        HiveAcidError: the table does not exist, or as in `plan_table`.
     """
     if not spec.plan_only and spec.choice is not CompactionChoice.AUTO:
         return None
+    table = client.get_table(TableRef.parse(spec.target))
     try:
-        outcomes = plan_table(client, spec)
+        outcomes = plan_table(client, table, spec)
     except PartitionsFailedError as error:
         if spec.plan_only:
             raise
@@ -69,7 +70,6 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
         log.info("compaction is due: partitions=%d of=%d", len(due), len(outcomes))
         return None
     _warn(client)
-    table = client.get_table(TableRef.parse(spec.target))
     policy = chosen_policy(
         job.conflict_policy, table.parameters, job.default_conflict_policy, table=table.ref
     )

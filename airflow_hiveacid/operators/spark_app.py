@@ -497,10 +497,15 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
-        store = context.get("task_state_store")
-        if self._is_killed or (store is not None and Resumable(store).attempt is not None):
+        if self._is_killed or self._has_left_driver(context):
             return
         check_before_submit(submission, hook)
+
+    @staticmethod
+    def _has_left_driver(context: Context) -> bool:
+        """Return whether the state store has a note about an earlier try's driver."""
+        store = context.get("task_state_store")
+        return store is not None and Resumable(store).attempt is not None
 
     def take_over_left_driver(self, context: Context, attempt: str, *, ends: bool) -> None:
         """Take over the driver that an earlier try left running, or, if `ends` is true, stop it.
@@ -513,8 +518,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                 kill it.
             JobFailedError: the task was killed during the call.
         """
-        store = context.get("task_state_store")
-        if store is None or Resumable(store).attempt is None:
+        if not self._has_left_driver(context):
             return  # no earlier submission is stored, and there may be no Spark connection
         target = self._resolve_target()
         if not (target.is_cluster and self.durable):
@@ -539,7 +543,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         self,
         context: Context,
         settings: MetastoreSettings,
-        result_file: ResultFile,
+        result_file: ResultFile | None,
         *,
         job: Job,
         number: int,
@@ -557,7 +561,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             default_conflict_policy=settings.conflict_policy,
             allow_unsafe_expressions=settings.allow_unsafe_expressions,
             heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
-            result_uri=result_file.uri,
+            result_uri=None if result_file is None else result_file.uri,
             start_timeout_s=self._bounds().start_s,
         )
 

@@ -11,9 +11,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import conf
-
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     JobFailedError,
@@ -24,11 +21,8 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.submission.resumption import Resumable
-from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
 
@@ -39,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.jobs.specs.job import Job, JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.operators.reporting.outlets import Ordered
 
@@ -96,16 +90,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             return super().run_one(context, number, job)
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
-        spec = JobSpec(
-            job_key=key_of(context, number),
-            earlier_key=earlier_key_of(context, number),
-            generation=generation_of(context),
-            attempt=str(AttemptId.new(context["ti"].try_number)),
-            metastore=hook.settings.endpoint,
-            job=self.build_job(),
-            conflict_policy=arguments.optional_policy(self.conflict_policy, "conflict_policy"),
-            default_conflict_policy=hook.settings.conflict_policy,
-        )
+        spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
         try:
             with self._with_advice(), hook.metastore() as client:
                 result = self.without_spark(client, spec)
@@ -133,9 +118,9 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
 
     @property
     def _may_use_worker(self) -> bool:
-        option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
-        asks = arguments.truth(option, "option check_before_submit of section [hiveacid]")
-        if not asks or may_change_store(self._arguments()):
+        from airflow_hiveacid.operators.submission.checks.before_submit import may_ask_metastore  # noqa: PLC0415 - for tasks only
+
+        if not may_ask_metastore() or may_change_store(self._arguments()):
             return False
         return not may_change_user(self._arguments(), self._resolve_target())
 
@@ -153,9 +138,3 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
                 f" If only Spark drivers may use the metastore, {advice}"
             )
             raise
-
-    @staticmethod
-    def _has_left_driver(context: Context) -> bool:
-        """Return whether an earlier try has left a driver, which this try must resume."""
-        store = context.get("task_state_store")
-        return store is not None and Resumable(store).attempt is not None

@@ -511,7 +511,7 @@ def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
 def test_the_worker_reports_the_connections_policy_if_no_other_is_given(
     spark: FakeSpark, connections: Connections
 ) -> None:
-    extra = {"uris": "thrift://nobody:1", "conflict_policy": "strict"}
+    extra = {"uris": "thrift://no-server:1", "conflict_policy": "strict"}
     connections.remove("hive_acid_default")
     connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
     result = run_task(_compact(spark))

@@ -430,7 +430,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        with suppress(OSError):  # whoever asked may have waited long enough
+        with suppress(OSError):  # the client may have stopped waiting
             self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there

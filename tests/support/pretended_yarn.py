@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         if location is not None:
             self.send_header("Location", location)
         self.end_headers()
-        with suppress(OSError):  # whoever asked may have read enough
+        with suppress(OSError):  # the client may have read enough
             self.wfile.write(text if isinstance(text, bytes) else text.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there

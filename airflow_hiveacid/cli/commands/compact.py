@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.operators.reporting.plan_text import size_text
@@ -33,7 +34,8 @@ def plan(options: argparse.Namespace) -> Iterator[str]:
     from airflow_hiveacid.maintenance.compaction_planner import plan_table  # noqa: PLC0415 - pyarrow
 
     with cli_metastore.connected(options) as client:
-        outcomes = plan_table(client, _spec(options, plan_only=True))
+        spec = _spec(options, plan_only=True)
+        outcomes = plan_table(client, client.get_table(TableRef.parse(spec.target)), spec)
     yield shown(_answer([to_json(one) for one in outcomes], is_plan=True), options.output)
 
 

@@ -77,7 +77,7 @@ def compact_table(job: JobContext) -> JobResult:
     table = job.insertable_table(spec.target)
     policy = job.policy_of(table)
     if spec.plan_only:
-        return compaction_result(job.spec, spec, plan_table(job.client, spec), policy)
+        return compaction_result(job.spec, spec, plan_table(job.client, table, spec), policy)
     switched_off = switched_off_outcome(table, spec)
     if switched_off is not None:
         end_dead_entries(job.client, table.ref)

@@ -42,11 +42,20 @@ def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
         MetastoreUnavailableError: the metastore does not answer; retry.
         MetastoreLoginError: the metastore rejects the connection's login.
     """
-    option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
-    if not arguments.truth(option, "option check_before_submit of section [hiveacid]"):
+    if not may_ask_metastore():
         return
     _ask_metastore(submission, hook)
     check_java(submission.binary, submission.environment)
+
+
+def may_ask_metastore() -> bool:
+    """Return whether workers may use the metastore: the option `check_before_submit`.
+
+    Raises:
+        ConfigurationError: the option is neither true nor false.
+    """
+    option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
+    return arguments.truth(option, "option check_before_submit of section [hiveacid]")
 
 
 def _ask_metastore(submission: Submission, hook: HiveAcidHook) -> None:
