@@ -126,6 +126,12 @@ def _mixed_texts(seen: Seen) -> bool:
     return seen.name in _CHOOSING | _COMPARING and any(map(_is_text, seen.kinds)) and is_mixed
 
 
+@entry("index-beyond-a-made-array")
+def _made_array(seen: Seen) -> bool:
+    is_indexed = re.search(r"coalesce\(.*\barray\(.*\)\[", seen.text) is not None
+    return is_indexed and (seen.name in {"IS NULL", "IS NOT NULL"} or seen.name.startswith("count"))
+
+
 @entry("boolean-as-text")
 def _boolean_as_text(seen: Seen) -> bool:
     as_text = str(seen.ours).lower() == str(seen.theirs).lower()
