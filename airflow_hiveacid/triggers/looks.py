@@ -15,6 +15,7 @@ import contextvars
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
 
@@ -31,6 +32,9 @@ _LOOKS_AT_ONCE: Final = 4
 _T = TypeVar("_T")
 _pools: dict[tuple[str, ...], ThreadPoolExecutor] = {}
 _pools_lock: Final = Lock()
+_admitted: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[str, ...], asyncio.Semaphore]
+] = WeakKeyDictionary()
 
 
 async def in_thread_of(server: tuple[str, ...], work: Callable[[], _T]) -> _T:
@@ -40,7 +44,8 @@ async def in_thread_of(server: tuple[str, ...], work: Callable[[], _T]) -> _T:
     """
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_pool_of(server), lambda: context.run(work))
+    async with _free_threads(loop, server):
+        return await loop.run_in_executor(_pool_of(server), lambda: context.run(work))
 
 
 async def looking(
@@ -62,6 +67,16 @@ async def looking(
             reason=f"it did not end within {longest_s:g} s: the metastore or the table's store is"
             " slow or does not respond",
         ) from error
+
+
+def _free_threads(loop: asyncio.AbstractEventLoop, server: tuple[str, ...]) -> asyncio.Semaphore:
+    """Return the semaphore that admits as many calls as the server has threads.
+
+    Each call that enters the queue of a pool may lose Python's interpreter lock to the pool's busy
+    threads for some milliseconds. Hundreds of tables measured after one poll would block the event
+    loop for longer than Airflow tolerates, so they wait here, where waiting costs nothing.
+    """
+    return _admitted.setdefault(loop, {}).setdefault(server, asyncio.Semaphore(_LOOKS_AT_ONCE))
 
 
 def _pool_of(server: tuple[str, ...]) -> ThreadPoolExecutor:

@@ -363,3 +363,28 @@ def test_at_most_four_polls_of_one_metastore_run_concurrently() -> None:
 
     asyncio.run(wait())
     assert len(names) == 4
+
+
+def test_polls_without_a_free_thread_wait_in_the_event_loop() -> None:
+    ended = threading.Event()
+    endpoint = MetastoreEndpoint(uris=("thrift://burst:9083",))
+    submitted: list[object] = []
+
+    async def wait() -> int:
+        loop = asyncio.get_running_loop()
+        run_in_executor = loop.run_in_executor
+
+        def submit(executor: Any, work: Any) -> Any:  # noqa: ANN401 - asyncio's own types
+            submitted.append(work)
+            return run_in_executor(executor, work)
+
+        loop.run_in_executor = submit  # type: ignore[assignment, method-assign]
+        polls = [asyncio.ensure_future(looking(endpoint, ended.wait)) for _ in range(40)]
+        await asyncio.sleep(0.1)
+        while_busy = len(submitted)
+        ended.set()
+        await asyncio.gather(*polls)
+        return while_busy
+
+    assert asyncio.run(wait()) == 4
+    assert len(submitted) == 40
