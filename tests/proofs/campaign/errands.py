@@ -51,7 +51,7 @@ def warm_up(options: Options, record: Record, endpoint: MetastoreEndpoint, db: s
 
 
 def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str) -> None:
-    """Compact and clean both tables.
+    """Clean, compact and clean both tables.
 
     Raises:
         LocalServerError: an undisturbed driver cannot do its work.
@@ -61,7 +61,9 @@ def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str
     # The second cleaning may remove what the first one has seen to be obsolete.
     cleanings = [CleanSpec(target=t, orphan_age_s=0.0) for t in (*targets, *targets)]
     process = launch_spark(options, folder, "driver")
-    _do(process, endpoint, [*compactions, *cleanings])
+    # Clean first: as long as a killed compaction's entry is ready for cleaning, Hive 4.0.1 accepts no
+    # further compaction.
+    _do(process, endpoint, [*cleanings, *compactions, *cleanings])
 
 
 def litter(tables: str) -> list[str]:
