@@ -61,8 +61,8 @@ def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str
     # The second cleaning may remove what the first one has seen to be obsolete.
     cleanings = [CleanSpec(target=t, orphan_age_s=0.0) for t in (*targets, *targets)]
     process = launch_spark(options, folder, "driver")
-    # Clean first: as long as a killed compaction's entry is ready for cleaning, Hive 4.0.1 accepts no
-    # further compaction.
+    # Clean first: while an entry of a killed compaction is ready for cleaning, Hive 4.0.1 accepts
+    # no other compaction.
     _do(process, endpoint, [*cleanings, *compactions, *cleanings])
 
 
