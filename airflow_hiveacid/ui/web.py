@@ -28,7 +28,7 @@ from airflow.models.variable import Variable
 from airflow.models.xcom import XComModel
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, func, select, tuple_
 
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 COLLECTOR_DAG: Final = "hiveacid_collect"
 OPERATIONS_DAG: Final = "hiveacid_operations"
 _MOST_RUNS: Final = 100
-"""The number of collections that the charts show."""
+"""The number of a task's collections that the charts show."""
+_TASK: Final = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
 
 _PAGES: Final = Path(__file__).with_name("pages")
 _CLOSED: Final[dict[str, Any]] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
@@ -82,11 +83,18 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for one in found:
         for row in named("rows", one["document"]):
-            about = {"connection": one["document"]["connection"], "measured": one["measured"]}
+            about = {"connection": one["connection"], "measured": one["measured"]}
             rows[about["connection"], row["table"]] = {**row, **about}
+    # Each document has the whole queue of its metastore, so use only the newest document of each.
+    queues = {one["connection"]: one["document"] for one in found}
     return {
         "tables": list(rows.values()),
-        "queue": [entry for one in found for entry in named("queue", one["document"])],
+        "queue": [
+            {**entry, "connection": connection}
+            for connection, made in queues.items()
+            for entry in named("queue", made)
+        ],
+        "queue_left_out": sum(made["left_out"].get("queue", 0) for made in queues.values()),
         "collections": [_collection(one) for one in found],
         "collector": _collector(session, dags, found),
         "operations": _dag(session, dags, OPERATIONS_DAG),
@@ -96,22 +104,22 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
 @app.get("/table")
 def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     """Return one table's newest numbers with details, and the table's numbers over time."""
-    history, newest = [], None
-    for one in _recent(session, dags):
-        if one["document"]["connection"] != connection:
-            continue
-        for row in named("rows", one["document"]):
-            if row["table"] == name:
-                newest = newest or (one, row)
-                numbers = {key: row[key] for key in ("deltas", "ratio", "size_bytes", "obsolete")}
-                history.append({"measured": one["measured"], **numbers})
-    if newest is None:
+    tasks = [one["task"] for one in _newest(session, dags) if _row_of(name, connection, one)]
+    found = [
+        (one, row) for one in _recent(session, tasks) if (row := _row_of(name, connection, one))
+    ]
+    if not found:
         raise HTTPException(
             404,
-            f"No numbers of {name} with connection {connection} are stored, "
+            f"The last collections have no numbers of {name} with connection {connection}, "
             "or you may not read the DAG that stored them",
         )
-    collected, row = newest
+    collected, row = found[0]
+    names = ("deltas", "ratio", "size_bytes", "obsolete")
+    history = [
+        {"measured": one["measured"], **{key: numbers[key] for key in names}}
+        for one, numbers in reversed(found)
+    ]
     details = collected["document"]["details"].get(name)
     return {
         "row": {**row, "connection": connection, "measured": collected["measured"]},
@@ -121,7 +129,7 @@ def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -
             **{key: named(key, details) for key in details if key != "left_out"},
             "left_out": details["left_out"],
         },
-        "history": history[::-1],
+        "history": history,
         "operations": _dag(session, dags, OPERATIONS_DAG),
     }
 
@@ -136,18 +144,17 @@ def owners(session: SessionDep) -> dict[str, Any]:
 
 def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
     """Return each collecting task's newest document; the oldest document comes first."""
-    task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     newest = (
-        select(*task, func.max(XComModel.timestamp).label("timestamp"))
+        select(*_TASK, func.max(XComModel.timestamp).label("timestamp"))
         .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
-        .group_by(*task)
+        .group_by(*_TASK)
         .subquery()
     )
     query = (
         select(XComModel)
         .join(
             newest,
-            and_(*(column == newest.c[column.key] for column in (*task, XComModel.timestamp))),
+            and_(*(column == newest.c[column.key] for column in (*_TASK, XComModel.timestamp))),
         )
         .where(XComModel.key == COLLECTED_KEY)
         .order_by(XComModel.timestamp)
@@ -155,11 +162,11 @@ def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
     return _documents(session.scalars(query).all())
 
 
-def _recent(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the documents of the last collections, the newest first."""
+def _recent(session: Session, tasks: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Return the documents of the last collections of these tasks, the newest first."""
     query = (
         select(XComModel)
-        .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
+        .where(XComModel.key == COLLECTED_KEY, tuple_(*_TASK).in_(tasks))
         .order_by(XComModel.timestamp.desc())
         .limit(_MOST_RUNS)
     )
@@ -176,11 +183,20 @@ def _documents(found: Sequence[XComModel]) -> list[dict[str, Any]]:
                     "dag_id": one.dag_id,
                     "run_id": one.run_id,
                     "task_id": one.task_id,
+                    "task": (one.dag_id, one.task_id, one.map_index),
+                    "connection": document["connection"],
                     "measured": document["measured"],
                     "document": document,
                 }
             )
     return every
+
+
+def _row_of(table: str, connection: str, one: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a table's numbers in a collection, or None if the collection does not have them."""
+    if one["connection"] != connection:
+        return None
+    return next((row for row in named("rows", one["document"]) if row["table"] == table), None)
 
 
 def _collection(one: dict[str, Any]) -> dict[str, Any]:
