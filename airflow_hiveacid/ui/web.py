@@ -32,8 +32,8 @@ from sqlalchemy import and_, func, select, tuple_
 
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
-    OWNERS_VARIABLE,
     HiveAcidCollectOperator,
+    owners_variable,
 )
 from airflow_hiveacid.operators.collecting.document import FORMAT, named
 
@@ -135,9 +135,14 @@ def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -
 
 
 @app.get("/owners", dependencies=[Depends(requires_access_connection("GET"))])
-def owners(session: SessionDep) -> dict[str, Any]:
-    """Return users and hosts by transaction ID, and workers by queue entry."""
-    found = session.scalar(select(Variable).where(Variable.key == OWNERS_VARIABLE))
+def owners(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
+    """Return each connection's users and hosts by transaction ID, and workers by queue entry."""
+    connections = {one["connection"] for one in _newest(session, dags)}
+    return {connection: _owners(session, connection) for connection in connections}
+
+
+def _owners(session: Session, connection: str) -> dict[str, Any]:
+    found = session.scalar(select(Variable).where(Variable.key == owners_variable(connection)))
     stored: dict[str, Any] = json.loads(found.get_val() or "{}") if found else {}
     return {"owners": stored.get("owners", {}), "workers": stored.get("workers", {})}
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import httpx
 import pytest
@@ -19,6 +21,7 @@ from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, components_to_define
+from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.collecting.document import (
     MOST_BYTES,
     TableNumbers,
@@ -26,7 +29,7 @@ from airflow_hiveacid.operators.collecting.document import (
     document,
     named,
 )
-from airflow_hiveacid.operators.collecting.survey import survey
+from airflow_hiveacid.operators.collecting.survey import Survey, survey
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 if TYPE_CHECKING:
@@ -243,3 +246,32 @@ def test_two_tasks_of_one_metastore_show_each_queue_entry_once(database: Session
     entries = sorted((one["connection"], one["entry_id"]) for one in found["queue"])
     assert entries == [("hms", 7), *[("other", 7)] * 60]
     assert found["queue_left_out"] == 1
+
+
+def test_the_owners_of_one_metastore_are_not_shown_for_transactions_of_another(
+    database: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.variable import Variable  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.operators import collect as operator  # noqa: PLC0415 - as above
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    def store(key: str, value: str, **_: object) -> None:
+        database.add(Variable(key=key, val=value))
+        database.flush()
+
+    monkeypatch.setattr(operator.Variable, "set", store)
+    monkeypatch.setattr(operator.HiveAcidHook, "metastore", nullcontext)
+    for connection, owner in (("one", "ann@a"), ("two", "bob@b"), ("hidden", "eve@c")):
+        found = Survey(numbers=(), queue=(), owners={"7": owner}, workers={})
+        monkeypatch.setattr(surveys, "survey", lambda *_, found=found: found)
+        task = operator.HiveAcidCollectOperator(task_id="collect", hive_acid_conn_id=connection)
+        task.execute({"ti": MagicMock()})
+    collect(database, "a.t", task="one", connection="one")
+    collect(database, "a.t", task="two", connection="two")
+    found = web.owners({"dag"}, database)
+    assert {name: one["owners"] for name, one in found.items()} == {
+        "one": {"7": "ann@a"},
+        "two": {"7": "bob@b"},
+    }
+    assert web.owners(set(), database) == {}, "the user may read no collecting DAG"

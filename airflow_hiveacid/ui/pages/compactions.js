@@ -10,9 +10,10 @@ const tookText = (one) => {
 
 const workerText = (one, workers) => {
   if (one.is_ours) return "this provider";
-  return workers?.[one.entry_id] ?? (one.state === "working" ? "Hive (hidden)" : "");
+  return workers(one)?.[one.entry_id] ?? (one.state === "working" ? "Hive (hidden)" : "");
 };
 
+// `workers` returns the workers of the metastore whose queue has the given entry.
 export const queueColumns = (workers) => [
   ["ID", (one) => one.entry_id ?? "", true],
   ["Partition", (one) => one.partition || "(table)"],
@@ -29,7 +30,7 @@ export const Compactions = () => {
   if (error) return h(Failure, { error });
   if (!answer) return h(Wait);
   const states = Map.groupBy(answer.queue, (one) => one.state);
-  const [id, ...others] = queueColumns(owners.answer?.workers);
+  const [id, ...others] = queueColumns((one) => owners.answer?.[one.connection]?.workers);
   const known = new Set(answer.tables.map((row) => `${row.connection} ${row.table}`));
   const name = (one) =>
     known.has(`${one.connection} ${one.table}`)
