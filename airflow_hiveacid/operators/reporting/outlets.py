@@ -1,4 +1,8 @@
-"""Asset events for the consumers of a table: one event for each change of the table."""
+"""Asset events for the consumers of a table: their summaries, and their keys for partitions.
+
+Input is a task's outlets and the results of its jobs. Each change of a table causes one event. The
+events of a `partitions_asset` have a key for each changed partition.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Input is a submission whose driver runs in a cluster. One output is a `DriverNote`, which the
 trigger returns in its event. The second output is the trigger's arguments for its own client of the
-cluster. Airflow stores both in its database, so they contain no secret.
+cluster. Airflow stores both in its database, so they contain no secret. If a user clears or marks
+the deferred task, `ApplicationTrigger.on_kill` aborts its transactions and kills its driver.
 
 Example:
     >>> note = DriverNote(
@@ -163,8 +164,8 @@ class Woken:
 class Progress:
     """The state of a task that one of its deferrals passes to the next; mutable.
 
-    `done` are the finished jobs, in order. In seconds since 1970, the current job began at
-    `began_s`, and the task times out at `until_s`.
+    `done` are the finished jobs, in order. The current job began at `began_s`, and the task times
+    out at `until_s`; both are in seconds since 1970.
     """
 
     def __init__(self) -> None:
