@@ -47,8 +47,8 @@ _STATE: Final = "firing"
 """The key of the last event in an asset's state store; only this trigger uses the store."""
 
 _log = logging.getLogger(__name__)
-# Airflow gives the shared poll the arguments of only one trigger. The poll finds the tables of the
-# remaining triggers here.
+# The tables of all triggers that share a poll. Airflow passes the arguments of only one of these
+# triggers to the poll.
 _watched: Final[defaultdict[Key, Counter[TableRef]]] = defaultdict(Counter)
 
 

@@ -96,7 +96,7 @@ class WatchTrigger(BaseTrigger):
         return {}
 
     def most_important_first(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the findings of a poll in the order in which a long event keeps them."""
+        """Return the findings of a poll, sorted: an event that is too long keeps only the first."""
         return found
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
