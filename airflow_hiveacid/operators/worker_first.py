@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job, JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.operators.reporting.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 
 # If the worker fails with one of these errors, a driver may still succeed, because the driver may
 # have other settings for the store.
@@ -84,7 +84,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
-    ) -> tuple[Ordered, JobResult]:
+    ) -> tuple[RerunTerms, JobResult]:
         """Run a job on the worker, or, if necessary, with Spark."""
         given = arguments.optional_truth(self.on_worker, "on_worker")
         has_driver = self._progress.is_woken or self._has_left_driver(context)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.reporting.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
     from airflow_hiveacid.operators.submission.resumption import Resumable
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
@@ -169,7 +169,7 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self.done: list[tuple[Ordered, JobResult]] = []
+        self.done: list[tuple[RerunTerms, JobResult]] = []
         self.began_s = 0.0
         self.until_s: float | None = None
         self._woken: Woken | None = None
