@@ -219,19 +219,29 @@ def _collector(
     names = ({COLLECTOR_DAG} & readable) | {one["dag_id"] for one in found}
     failed = []
     for name in sorted(names):
+        collecting = (
+            TaskInstance.dag_id == name,
+            TaskInstance.operator == HiveAcidCollectOperator.__name__,
+        )
+        last_run = (
+            select(TaskInstance.run_id)
+            .where(*collecting, TaskInstance.start_date.is_not(None))
+            .order_by(TaskInstance.start_date.desc())
+            .limit(1)
+        ).scalar_subquery()
+        # A run may have several collecting tasks, and each of them may fail alone.
         query = (
-            select(TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state)
+            select(TaskInstance.run_id, TaskInstance.task_id)
             .where(
-                TaskInstance.dag_id == name,
-                TaskInstance.operator == HiveAcidCollectOperator.__name__,
-                TaskInstance.start_date.is_not(None),
+                *collecting,
+                TaskInstance.run_id == last_run,
+                TaskInstance.state.in_(("failed", "up_for_retry")),
             )
             .order_by(TaskInstance.start_date.desc())
             .limit(1)
         )
-        last = session.execute(query).first()
-        if last is not None and last.state in ("failed", "up_for_retry"):
-            failed.append({"dag_id": name, "run_id": last.run_id, "task_id": last.task_id})
+        if (one := session.execute(query).first()) is not None:
+            failed.append({"dag_id": name, "run_id": one.run_id, "task_id": one.task_id})
     return {**_dag(session, dags, COLLECTOR_DAG), "failed": failed}
 
 

@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
+from uuid import uuid4
 
 import httpx
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 
 from airflow_hiveacid.format.conflicts import LockType
@@ -275,3 +276,26 @@ def test_the_owners_of_one_metastore_are_not_shown_for_transactions_of_another(
         "two": {"7": "bob@b"},
     }
     assert web.owners(set(), database) == {}, "the user may read no collecting DAG"
+
+
+def test_a_failed_collection_is_reported_even_if_another_task_of_the_run_succeeds_later(
+    database: Session,
+) -> None:
+    from airflow.models.taskinstance import TaskInstance  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
+
+    def end(task: str, state: str, minute: int, run: str) -> None:
+        row = {"dag_id": "dag", "run_id": run, "task_id": task, "state": state, "map_index": -1}
+        started = {"operator": "HiveAcidCollectOperator", "id": uuid4(), "pool": "default_pool"}
+        moment = NOON + timedelta(minutes=minute)
+        more = {"start_date": moment, "pool_slots": 1, "try_number": 1}
+        database.execute(insert(TaskInstance.__table__).values(**row, **started, **more))
+
+    collect(database, "a.t", task="a", minute=1)
+    end("a", "failed", 1, "run 1")
+    end("b", "success", 2, "run 1")
+    failed = [{"dag_id": "dag", "run_id": "run 1", "task_id": "a"}]
+    assert web.tables({"dag"}, database)["collector"]["failed"] == failed
+    end("a", "success", 3, "run 2")
+    assert web.tables({"dag"}, database)["collector"]["failed"] == []
