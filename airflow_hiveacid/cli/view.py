@@ -76,8 +76,8 @@ class TableView:
     """The roots, columns and visible writes of a table.
 
     If `txns` is None, all compactions are visible. `with_originals` is true if files outside of
-    base and delta directories belong to an insert-only table. `storage` and `parameters` are those
-    of the table.
+    base and delta directories belong to an insert-only table. `storage` and `parameters` are the
+    table's own; a partition's storage may differ.
     """
 
     title: str

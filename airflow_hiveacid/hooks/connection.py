@@ -2,6 +2,7 @@
 
 Input is the connection as Airflow returns it. Output is checked, immutable settings. So no other
 module reads the connection's extras. Every error message names the connection and the field.
+`provider_info.py` has the labels and texts of the fields in Airflow's form.
 
 Example:
     >>> connection = ConnectionFields(conn_id="hms", host="a,b:9084", extra={"call_timeout_s": 5})

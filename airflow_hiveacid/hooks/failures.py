@@ -53,7 +53,10 @@ FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
 """Errors that a retry would raise again, so Airflow should not retry the task."""
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
-"""Long enough to restart a metastore or a name node."""
+"""The seconds of failed polls after which a sensor gives up, unless its `max_outage_s` differs.
+
+The time is long enough to restart a metastore or a name node.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 COLLECTED_KEY: Final = "hiveacid_collected"
 """The XCom key of a collection's document; the pages read it."""
 
-OWNERS_VARIABLE: Final = "hiveacid_owners"
-"""The Airflow variable with users and hosts. Only users with access to variables can see it."""
-
 _MOST_OWNERS: Final = 500
 
 
@@ -39,7 +36,7 @@ class HiveAcidCollectOperator(BaseOperator):
     The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If not all matching
     tables fit, the task leaves out the least urgent tables. The stored document and the log say how
     many tables are left out. The users and hosts of transactions are stored separately, in the
-    variable `hiveacid_owners`. It is safe to run the task again.
+    variable `hiveacid_owners_<connection>`. It is safe to run the task again.
 
     Returns `{"tables": ..., "due": ..., "blocked": ..., "left_out": {...}}`.
 
@@ -104,7 +101,7 @@ class HiveAcidCollectOperator(BaseOperator):
         owners = dict(sorted(found.owners.items())[:_MOST_OWNERS])
         workers = dict(sorted(found.workers.items())[:_MOST_OWNERS])
         Variable.set(
-            OWNERS_VARIABLE,
+            owners_variable(self.hive_acid_conn_id),
             json.dumps({"owners": owners, "workers": workers}),
             description="Users and hosts of Hive transactions, for the pages about Hive tables",
         )
@@ -120,3 +117,12 @@ class HiveAcidCollectOperator(BaseOperator):
             "due": sum(1 for one in found.numbers if one.row.due),
             "left_out": made["left_out"],
         }
+
+
+def owners_variable(hive_acid_conn_id: str) -> str:
+    """Return the name of the Airflow variable with the users and hosts of a metastore.
+
+    Only users with access to variables can see it. Each connection has its own variable, because
+    two metastores use the same transaction IDs.
+    """
+    return f"hiveacid_owners_{hive_acid_conn_id}"

@@ -395,10 +395,11 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         delta_ratio: `auto` compacts if the deltas have at least this fraction of the base's bytes.
         plan_only: report what would be compacted, and change nothing.
         on_worker: by default, a Spark driver plans the compaction if it would run as a different
-            user than the worker (in cluster deploy mode, or with a login for Spark). The same
-            applies if the task has `spark.hadoop.*` settings or a `properties_file`, or if the
-            worker cannot read the table's files. With True, the worker always plans; with False,
-            always a driver. A requested minor or major compaction always starts a driver.
+            user than the worker (in cluster deploy mode, with a login for Spark, or with
+            `env_vars`). The same applies if the task has `spark.hadoop.*` settings or a
+            `properties_file`, or if the worker cannot read the table's files. With True, the worker
+            always plans; with False, always a driver. A requested minor or major compaction always
+            starts a driver.
     """
 
     does = "Compacts {table} or one of its partitions; its rows do not change."
@@ -485,9 +486,10 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
         plan_only: list exactly what would be removed, and remove nothing.
         on_worker: by default, a Spark driver cleans the table if it would run as a different user
-            than the worker (in cluster deploy mode, or with a login for Spark). The same applies if
-            the task has `spark.hadoop.*` settings or a `properties_file`, or if the worker cannot
-            change the table's files. With True, always the worker; with False, always a driver.
+            than the worker (in cluster deploy mode, with a login for Spark, or with `env_vars`).
+            The same applies if the task has `spark.hadoop.*` settings or a `properties_file`, or if
+            the worker cannot change the table's files. With True, always the worker; with False,
+            always a driver.
     """
 
     does = "Removes directories of {table} that no reader needs any more."

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.reporting.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
     from airflow_hiveacid.operators.submission.deferral import Woken
     from airflow_hiveacid.operators.submission.kill import Attempt
 
@@ -315,7 +315,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
-    ) -> tuple[Ordered, JobResult]:
+    ) -> tuple[RerunTerms, JobResult]:
         """Run one job; return the spec that was submitted, and the job's result.
 
         Raises:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.parameters import Parameter
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
-    from airflow_hiveacid.operators.reporting.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
     from airflow_hiveacid.operators.submission.kill import Attempt
     from airflow_hiveacid.sql.script import Statement
 
@@ -117,7 +117,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
-    ) -> tuple[Ordered, JobResult]:
+    ) -> tuple[RerunTerms, JobResult]:
         """Run a Spark job or a metastore statement, unless an earlier try has done it."""
         if not any(isinstance(s.job, MetastoreStatement) for s in self._statements):
             return super().run_one(context, number, job)

@@ -2,6 +2,7 @@
 
 A cleaning never needs Spark. A compaction needs Spark only if a partition is due. So the worker
 lists the table's files itself, and starts a Spark driver only if necessary.
+`WorkerFirstOperator.run_one` decides between the worker and a driver.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job, JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.operators.reporting.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 
-# With these errors of the worker, a driver may succeed: it may have other settings for the store.
+# If the worker fails with one of these errors, a driver may still succeed, because the driver may
+# have other settings for the store.
 _LEFT_TO_DRIVER: Final = (
     ConfigurationError,
     PartitionsFailedError,
@@ -51,11 +53,11 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
 
     Args:
         on_worker: by default, a Spark driver does everything if it would run as a different user
-            than the worker: in cluster deploy mode, or with a login for Spark. The same applies if
-            the task has `spark.hadoop.*` settings in `conf`, or a `properties_file`. A driver also
-            does everything if the worker cannot read or change the table's files. With True, the
-            worker does what needs no Spark, or the task fails. With False, a driver does
-            everything.
+            than the worker: in cluster deploy mode, with a login for Spark, or with `env_vars`. The
+            same applies if the task has `spark.hadoop.*` settings in `conf`, or a
+            `properties_file`, or if the option `check_before_submit` is False. A driver also does
+            everything if the worker cannot read or change the table's files. With True, the worker
+            does what needs no Spark, or the task fails. With False, a driver does everything.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -82,7 +84,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
-    ) -> tuple[Ordered, JobResult]:
+    ) -> tuple[RerunTerms, JobResult]:
         """Run a job on the worker, or, if necessary, with Spark."""
         given = arguments.optional_truth(self.on_worker, "on_worker")
         has_driver = self._progress.is_woken or self._has_left_driver(context)

@@ -27,7 +27,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
-from airflow_hiveacid.triggers.looks import looking
+from airflow_hiveacid.triggers.poll_threads import poll_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
@@ -47,8 +47,8 @@ _STATE: Final = "firing"
 """The key of the last event in an asset's state store; only this trigger uses the store."""
 
 _log = logging.getLogger(__name__)
-# Airflow gives the shared poll the arguments of only one trigger. The poll finds the tables of the
-# remaining triggers here.
+# The tables of all triggers that share a poll. Airflow passes the arguments of only one of these
+# triggers to the poll.
 _watched: Final[defaultdict[Key, Counter[TableRef]]] = defaultdict(Counter)
 
 
@@ -187,7 +187,7 @@ class CompactionDueTrigger(BaseEventTrigger):
             return None
         self._healthy = None
         try:
-            seen = await looking(poll.endpoint, partial(self._look, poll.endpoint))
+            seen = await poll_in_thread(poll.endpoint, partial(self._look, poll.endpoint))
         finally:
             self._looked_s = time.monotonic()
         _log.info("%s", seen)
@@ -230,7 +230,7 @@ class CompactionDueTrigger(BaseEventTrigger):
     async def _with_queue(self, endpoint: MetastoreEndpoint, now: Firing) -> Firing:
         """Return `now` with the queue's state, or unchanged if the metastore denies the queue."""
         try:
-            queue = await looking(endpoint, partial(_queue_state, endpoint, self.table))
+            queue = await poll_in_thread(endpoint, partial(_queue_state, endpoint, self.table))
         except MetastoreCallError as error:
             if not self._is_queue_denied:
                 _log.warning(
@@ -276,7 +276,7 @@ def _key(kwargs: Mapping[str, Any]) -> Key:
 async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:
     began_s = time.monotonic()
     endpoint = (await HiveAcidHook(conn_id).fetch_settings()).endpoint
-    writes = await looking(endpoint, partial(_newest_writes, endpoint, tables))
+    writes = await poll_in_thread(endpoint, partial(_newest_writes, endpoint, tables))
     return Poll(began_s=began_s, endpoint=endpoint, writes=writes)
 
 

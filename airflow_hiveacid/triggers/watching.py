@@ -1,9 +1,9 @@
 """The base class of this provider's triggers, which poll at an interval and fire once.
 
 A subclass defines the poll; `hooks.failures` defines how long polls may fail. The connection is
-fetched with Airflow's asynchronous call. Thrift calls and listings run in the threads of `looks`,
-so the event loop never waits for them. A trigger's arguments contain no secret. The trigger's event
-is a plain mapping, which `findings` parses. Its findings have at most 16 KB.
+fetched with Airflow's asynchronous call. Thrift calls and listings run in `poll_threads`, so the
+event loop never waits for them. A trigger's arguments contain no secret. The trigger's event is a
+plain mapping, which `findings` parses. Its findings have at most 16 KB.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form
-from airflow_hiveacid.triggers.looks import looking
+from airflow_hiveacid.triggers.poll_threads import poll_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -96,7 +96,7 @@ class WatchTrigger(BaseTrigger):
         return {}
 
     def most_important_first(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the findings of a poll in the order in which a long event keeps them."""
+        """Return the findings of a poll, sorted: an event that is too long keeps only the first."""
         return found
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -141,7 +141,7 @@ class WatchTrigger(BaseTrigger):
             try:
                 if settings is None:
                     settings = await HiveAcidHook(self.hive_acid_conn_id).fetch_settings()
-                seen = await looking(settings.endpoint, partial(self.look, settings))
+                seen = await poll_in_thread(settings.endpoint, partial(self.look, settings))
             except HiveAcidError as error:
                 outage = outage.after(error, now_s=time.time())
                 self.log.warning("poll failed; the sensor continues: %s", error)

@@ -28,12 +28,12 @@ from airflow.models.variable import Variable
 from airflow.models.xcom import XComModel
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, func, select, tuple_
 
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
-    OWNERS_VARIABLE,
     HiveAcidCollectOperator,
+    owners_variable,
 )
 from airflow_hiveacid.operators.collecting.document import FORMAT, named
 
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 COLLECTOR_DAG: Final = "hiveacid_collect"
 OPERATIONS_DAG: Final = "hiveacid_operations"
 _MOST_RUNS: Final = 100
-"""The number of collections that the charts show."""
+"""The number of a task's collections that the charts show."""
+_TASK: Final = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
 
 _PAGES: Final = Path(__file__).with_name("pages")
 _CLOSED: Final[dict[str, Any]] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
@@ -82,11 +83,18 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for one in found:
         for row in named("rows", one["document"]):
-            about = {"connection": one["document"]["connection"], "measured": one["measured"]}
+            about = {"connection": one["connection"], "measured": one["measured"]}
             rows[about["connection"], row["table"]] = {**row, **about}
+    # Each document has the whole queue of its metastore, so use only the newest document of each.
+    queues = {one["connection"]: one["document"] for one in found}
     return {
         "tables": list(rows.values()),
-        "queue": [entry for one in found for entry in named("queue", one["document"])],
+        "queue": [
+            {**entry, "connection": connection}
+            for connection, made in queues.items()
+            for entry in named("queue", made)
+        ],
+        "queue_left_out": sum(made["left_out"].get("queue", 0) for made in queues.values()),
         "collections": [_collection(one) for one in found],
         "collector": _collector(session, dags, found),
         "operations": _dag(session, dags, OPERATIONS_DAG),
@@ -96,22 +104,22 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
 @app.get("/table")
 def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     """Return one table's newest numbers with details, and the table's numbers over time."""
-    history, newest = [], None
-    for one in _recent(session, dags):
-        if one["document"]["connection"] != connection:
-            continue
-        for row in named("rows", one["document"]):
-            if row["table"] == name:
-                newest = newest or (one, row)
-                numbers = {key: row[key] for key in ("deltas", "ratio", "size_bytes", "obsolete")}
-                history.append({"measured": one["measured"], **numbers})
-    if newest is None:
+    tasks = [one["task"] for one in _newest(session, dags) if _row_of(name, connection, one)]
+    found = [
+        (one, row) for one in _recent(session, tasks) if (row := _row_of(name, connection, one))
+    ]
+    if not found:
         raise HTTPException(
             404,
-            f"No numbers of {name} with connection {connection} are stored, "
+            f"The last collections have no numbers of {name} with connection {connection}, "
             "or you may not read the DAG that stored them",
         )
-    collected, row = newest
+    collected, row = found[0]
+    names = ("deltas", "ratio", "size_bytes", "obsolete")
+    history = [
+        {"measured": one["measured"], **{key: numbers[key] for key in names}}
+        for one, numbers in reversed(found)
+    ]
     details = collected["document"]["details"].get(name)
     return {
         "row": {**row, "connection": connection, "measured": collected["measured"]},
@@ -121,33 +129,37 @@ def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -
             **{key: named(key, details) for key in details if key != "left_out"},
             "left_out": details["left_out"],
         },
-        "history": history[::-1],
+        "history": history,
         "operations": _dag(session, dags, OPERATIONS_DAG),
     }
 
 
 @app.get("/owners", dependencies=[Depends(requires_access_connection("GET"))])
-def owners(session: SessionDep) -> dict[str, Any]:
-    """Return users and hosts by transaction ID, and workers by queue entry."""
-    found = session.scalar(select(Variable).where(Variable.key == OWNERS_VARIABLE))
+def owners(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
+    """Return each connection's users and hosts by transaction ID, and workers by queue entry."""
+    connections = {one["connection"] for one in _newest(session, dags)}
+    return {connection: _owners(session, connection) for connection in connections}
+
+
+def _owners(session: Session, connection: str) -> dict[str, Any]:
+    found = session.scalar(select(Variable).where(Variable.key == owners_variable(connection)))
     stored: dict[str, Any] = json.loads(found.get_val() or "{}") if found else {}
     return {"owners": stored.get("owners", {}), "workers": stored.get("workers", {})}
 
 
 def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
     """Return each collecting task's newest document; the oldest document comes first."""
-    task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     newest = (
-        select(*task, func.max(XComModel.timestamp).label("timestamp"))
+        select(*_TASK, func.max(XComModel.timestamp).label("timestamp"))
         .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
-        .group_by(*task)
+        .group_by(*_TASK)
         .subquery()
     )
     query = (
         select(XComModel)
         .join(
             newest,
-            and_(*(column == newest.c[column.key] for column in (*task, XComModel.timestamp))),
+            and_(*(column == newest.c[column.key] for column in (*_TASK, XComModel.timestamp))),
         )
         .where(XComModel.key == COLLECTED_KEY)
         .order_by(XComModel.timestamp)
@@ -155,11 +167,11 @@ def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
     return _documents(session.scalars(query).all())
 
 
-def _recent(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the documents of the last collections, the newest first."""
+def _recent(session: Session, tasks: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Return the documents of the last collections of these tasks, the newest first."""
     query = (
         select(XComModel)
-        .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
+        .where(XComModel.key == COLLECTED_KEY, tuple_(*_TASK).in_(tasks))
         .order_by(XComModel.timestamp.desc())
         .limit(_MOST_RUNS)
     )
@@ -176,11 +188,20 @@ def _documents(found: Sequence[XComModel]) -> list[dict[str, Any]]:
                     "dag_id": one.dag_id,
                     "run_id": one.run_id,
                     "task_id": one.task_id,
+                    "task": (one.dag_id, one.task_id, one.map_index),
+                    "connection": document["connection"],
                     "measured": document["measured"],
                     "document": document,
                 }
             )
     return every
+
+
+def _row_of(table: str, connection: str, one: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a table's numbers in a collection, or None if the collection does not have them."""
+    if one["connection"] != connection:
+        return None
+    return next((row for row in named("rows", one["document"]) if row["table"] == table), None)
 
 
 def _collection(one: dict[str, Any]) -> dict[str, Any]:
@@ -198,19 +219,29 @@ def _collector(
     names = ({COLLECTOR_DAG} & readable) | {one["dag_id"] for one in found}
     failed = []
     for name in sorted(names):
+        collecting = (
+            TaskInstance.dag_id == name,
+            TaskInstance.operator == HiveAcidCollectOperator.__name__,
+        )
+        last_run = (
+            select(TaskInstance.run_id)
+            .where(*collecting, TaskInstance.start_date.is_not(None))
+            .order_by(TaskInstance.start_date.desc())
+            .limit(1)
+        ).scalar_subquery()
+        # A run may have several collecting tasks, and each of them may fail alone.
         query = (
-            select(TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state)
+            select(TaskInstance.run_id, TaskInstance.task_id)
             .where(
-                TaskInstance.dag_id == name,
-                TaskInstance.operator == HiveAcidCollectOperator.__name__,
-                TaskInstance.start_date.is_not(None),
+                *collecting,
+                TaskInstance.run_id == last_run,
+                TaskInstance.state.in_(("failed", "up_for_retry")),
             )
             .order_by(TaskInstance.start_date.desc())
             .limit(1)
         )
-        last = session.execute(query).first()
-        if last is not None and last.state in ("failed", "up_for_retry"):
-            failed.append({"dag_id": name, "run_id": last.run_id, "task_id": last.task_id})
+        if (one := session.execute(query).first()) is not None:
+            failed.append({"dag_id": name, "run_id": one.run_id, "task_id": one.task_id})
     return {**_dag(session, dags, COLLECTOR_DAG), "failed": failed}
 
 

@@ -167,7 +167,7 @@ def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
     monkeypatch.setattr(builtins, "__import__", noting)
     asyncio.run(first_event())
     for module in ("health", "compaction_watch"):
-        assert importers[f"airflow_hiveacid.hooks.{module}"] == {"hiveacid-look"}
+        assert importers[f"airflow_hiveacid.hooks.{module}"] == {"hiveacid-poll"}
 
 
 def test_a_table_that_is_due_again_when_its_compaction_ends_gets_a_second_event(

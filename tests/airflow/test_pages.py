@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
+from uuid import uuid4
 
 import httpx
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from sqlalchemy import create_engine, insert
+from sqlalchemy.orm import Session
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, components_to_define
+from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.collecting.document import (
     MOST_BYTES,
     TableNumbers,
@@ -23,11 +30,11 @@ from airflow_hiveacid.operators.collecting.document import (
     document,
     named,
 )
-from airflow_hiveacid.operators.collecting.survey import survey
+from airflow_hiveacid.operators.collecting.survey import Survey, survey
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.support.airflow_support import Warehouse
 
@@ -159,3 +166,136 @@ def test_a_page_document_names_transactions_and_locks_but_no_host(
     assert "@" in owner
     assert owner not in json.dumps(made)
     warehouse.client.abort_txn(txn_id)
+
+
+# ---- several collectors --------------------------------------------------------------------------
+
+NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def database(airflow_home: Path) -> Iterator[Session]:
+    """An empty database of Airflow."""
+    assert airflow_home
+    from airflow.models.base import Base  # noqa: PLC0415 - reads the environment
+
+    engine = create_engine("sqlite://")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        yield session
+    engine.dispose()
+
+
+def collect(
+    database: Session,
+    table: str,
+    *,
+    task: str = "collect",
+    index: int = -1,
+    minute: int = 0,
+    connection: str = "hms",
+    queue: list[Any] | None = None,
+) -> None:
+    """Stores the numbers of a collection of one table in one task."""
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.operators.collect import COLLECTED_KEY  # noqa: PLC0415 - as above
+
+    settings: dict[str, Any] = {"connection": connection, "delta_count": 10, "delta_ratio": 0.1}
+    moment = NOON + timedelta(minutes=minute)
+    made = document(
+        [numbers(table)], measured_s=moment.timestamp(), settings=settings, queue=queue or []
+    )
+    key = {"dag_run_id": minute, "dag_id": "dag", "run_id": f"run {minute}", "task_id": task}
+    database.add(XComModel(**key, map_index=index, key=COLLECTED_KEY, value=made, timestamp=moment))
+    database.flush()
+
+
+def test_a_table_of_a_rare_collection_opens_after_many_collections_of_another_task(
+    database: Session,
+) -> None:
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
+
+    collect(database, "rare.t", task="rare", minute=1)
+    collect(database, "rare.t", task="rare", minute=2)
+    for minute in range(3, 200):
+        collect(database, "busy.t", task="busy", minute=minute)
+    listed = {row["table"] for row in web.tables({"dag"}, database)["tables"]}
+    assert listed == {"rare.t", "busy.t"}
+    assert len(web.table("rare.t", "hms", {"dag"}, database)["history"]) == 2
+    assert len(web.table("busy.t", "hms", {"dag"}, database)["history"]) == 100
+
+
+def test_every_table_of_a_task_with_many_mapped_instances_opens(database: Session) -> None:
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
+
+    for index in range(120):
+        collect(database, f"db_{index}.t", index=index)
+    for row in web.tables({"dag"}, database)["tables"]:
+        found = web.table(row["table"], row["connection"], {"dag"}, database)
+        assert len(found["history"]) == 1
+
+
+def test_two_tasks_of_one_metastore_show_each_queue_entry_once(database: Session) -> None:
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
+
+    old, new = ([number, "a.t", "", "minor", "initiated", *[None] * 4] for number in (6, 7))
+    collect(database, "a.t", task="a", minute=1, queue=[old] * 70)
+    collect(database, "b.t", task="b", minute=2, queue=[new])
+    collect(database, "c.t", task="c", minute=1, connection="other", queue=[new] * 61)
+    found = web.tables({"dag"}, database)
+    entries = sorted((one["connection"], one["entry_id"]) for one in found["queue"])
+    assert entries == [("hms", 7), *[("other", 7)] * 60]
+    assert found["queue_left_out"] == 1
+
+
+def test_the_owners_of_one_metastore_are_not_shown_for_transactions_of_another(
+    database: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.variable import Variable  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.operators import collect as operator  # noqa: PLC0415 - as above
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    def store(key: str, value: str, **_: object) -> None:
+        database.add(Variable(key=key, val=value))
+        database.flush()
+
+    monkeypatch.setattr(operator.Variable, "set", store)
+    monkeypatch.setattr(operator.HiveAcidHook, "metastore", nullcontext)
+    for connection, owner in (("one", "ann@a"), ("two", "bob@b"), ("hidden", "eve@c")):
+        found = Survey(numbers=(), queue=(), owners={"7": owner}, workers={})
+        monkeypatch.setattr(surveys, "survey", lambda *_, found=found: found)
+        task = operator.HiveAcidCollectOperator(task_id="collect", hive_acid_conn_id=connection)
+        task.execute({"ti": MagicMock()})
+    collect(database, "a.t", task="one", connection="one")
+    collect(database, "a.t", task="two", connection="two")
+    found = web.owners({"dag"}, database)
+    assert {name: one["owners"] for name, one in found.items()} == {
+        "one": {"7": "ann@a"},
+        "two": {"7": "bob@b"},
+    }
+    assert web.owners(set(), database) == {}, "the user may read no collecting DAG"
+
+
+def test_a_failed_collection_is_reported_even_if_another_task_of_the_run_succeeds_later(
+    database: Session,
+) -> None:
+    from airflow.models.taskinstance import TaskInstance  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
+
+    def end(task: str, state: str, minute: int, run: str) -> None:
+        row = {"dag_id": "dag", "run_id": run, "task_id": task, "state": state, "map_index": -1}
+        started = {"operator": "HiveAcidCollectOperator", "id": uuid4(), "pool": "default_pool"}
+        moment = NOON + timedelta(minutes=minute)
+        more = {"start_date": moment, "pool_slots": 1, "try_number": 1}
+        database.execute(insert(TaskInstance.__table__).values(**row, **started, **more))
+
+    collect(database, "a.t", task="a", minute=1)
+    end("a", "failed", 1, "run 1")
+    end("b", "success", 2, "run 1")
+    failed = [{"dag_id": "dag", "run_id": "run 1", "task_id": "a"}]
+    assert web.tables({"dag"}, database)["collector"]["failed"] == failed
+    end("a", "success", 3, "run 2")
+    assert web.tables({"dag"}, database)["collector"]["failed"] == []

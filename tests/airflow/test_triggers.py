@@ -22,7 +22,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
-from airflow_hiveacid.triggers.looks import looking
+from airflow_hiveacid.triggers.poll_threads import poll_in_thread
 from tests.support.keytabs import keytab_of
 
 if TYPE_CHECKING:
@@ -327,10 +327,10 @@ def test_slow_polls_of_one_metastore_do_not_delay_polls_of_other_metastores() ->
     slow, quick = (MetastoreEndpoint(uris=(f"thrift://{name}:9083",)) for name in ("a", "b"))
 
     async def wait() -> str:
-        occupied = [asyncio.ensure_future(looking(slow, ended.wait)) for _ in range(40)]
+        occupied = [asyncio.ensure_future(poll_in_thread(slow, ended.wait)) for _ in range(40)]
         await asyncio.sleep(0)  # they begin
         try:
-            return await looking(quick, lambda: "done", longest_s=20)
+            return await poll_in_thread(quick, lambda: "done", longest_s=20)
         finally:
             ended.set()
             await asyncio.gather(*occupied)
@@ -343,7 +343,7 @@ def test_a_poll_that_exceeds_its_time_limit_raises_metastore_unavailable_error()
     endpoint = MetastoreEndpoint(uris=("thrift://slow:9083",))
 
     async def wait() -> None:
-        await looking(endpoint, ended.wait, longest_s=0.2)
+        await poll_in_thread(endpoint, ended.wait, longest_s=0.2)
 
     with pytest.raises(MetastoreUnavailableError, match=r"slow:9083.*within 0\.2 s"):
         asyncio.run(wait())
@@ -359,7 +359,7 @@ def test_at_most_four_polls_of_one_metastore_run_concurrently() -> None:
             names.add(threading.current_thread().name)
             time.sleep(0.01)
 
-        await asyncio.gather(*(looking(endpoint, look) for _ in range(40)))
+        await asyncio.gather(*(poll_in_thread(endpoint, look) for _ in range(40)))
 
     asyncio.run(wait())
     assert len(names) == 4
@@ -379,7 +379,7 @@ def test_polls_without_a_free_thread_wait_in_the_event_loop() -> None:
             return run_in_executor(executor, work)
 
         loop.run_in_executor = submit  # type: ignore[assignment, method-assign]
-        polls = [asyncio.ensure_future(looking(endpoint, ended.wait)) for _ in range(40)]
+        polls = [asyncio.ensure_future(poll_in_thread(endpoint, ended.wait)) for _ in range(40)]
         await asyncio.sleep(0.1)
         while_busy = len(submitted)
         ended.set()

@@ -85,8 +85,8 @@ def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
     # Spark.
     if not any(importlib.metadata.distributions(name="pyspark")):
         raise ConfigurationError(
-            "this environment has no PySpark, but the command reads and writes rows with it: use an"
-            f" environment with PySpark, use {operator}, or {plan}"
+            "this environment has no PySpark, which the command needs to read and write rows: use"
+            f" an environment with PySpark, use {operator}, or {plan}"
         )
 
 

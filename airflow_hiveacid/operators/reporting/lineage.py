@@ -53,7 +53,10 @@ def lineage_of(
     jobs: Sequence[Job | MetastoreStatement],
     results: Sequence[JobResult] = (),
 ) -> OperatorLineage[Any, Any]:
-    """Return the datasets that jobs read and write; `results` may be those of the first jobs."""
+    """Return the datasets that jobs read and write.
+
+    `results` are the results so far, in the order of the jobs; later jobs may have none yet.
+    """
     read = _refs(name for job in jobs for name in tables_read(job))
     written = _refs(name for job in jobs for name in tables_written(job))
     known = lineage_facets.merged(

@@ -1,4 +1,8 @@
-"""Asset events for the consumers of a table: one event for each change of the table."""
+"""Asset events for the consumers of a table: their summaries, and their keys for partitions.
+
+Input is a task's outlets and the results of its jobs. Each change of a table causes one event. The
+events of a `partitions_asset` have a key for each changed partition.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,8 @@ _MOST_KEYS: Final = 100
 _LONGEST_KEY: Final = 250  # Airflow's limit
 
 
-class Ordered(Protocol):
-    """Fields of a job or statement that decide whether the task sends an asset event."""
+class RerunTerms(Protocol):
+    """The fields of a job or statement that decide whether a rerun sends an asset event."""
 
     @property
     def generation(self) -> int:
@@ -38,7 +42,7 @@ class Ordered(Protocol):
 
 
 def describe_outlets(
-    task: BaseOperator, context: Context, done: Sequence[tuple[Ordered, JobResult]]
+    task: BaseOperator, context: Context, done: Sequence[tuple[RerunTerms, JobResult]]
 ) -> None:
     """Add a summary of a task's results to the events of its outlets.
 
@@ -116,7 +120,7 @@ def _gist(result: JobResult) -> dict[str, JsonValue]:
     }
 
 
-def _is_news(spec: Ordered, result: JobResult) -> bool:
+def _is_news(spec: RerunTerms, result: JobResult) -> bool:
     """Return true if the result is a change for which no asset event was sent.
 
     If an earlier try of this generation did the work but its result was lost, that try sent no

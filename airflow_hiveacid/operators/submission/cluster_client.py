@@ -60,7 +60,7 @@ def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
 
 
 def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:
-    """Return the user's login, or else the Kerberos login of `spark-submit`, used if YARN asks."""
+    """Return the user's login for YARN; by default, the login of `spark-submit`."""
     if arguments.yarn_rm_auth is not None:
         keep_secret(str(getattr(arguments.yarn_rm_auth, "password", "")))
         return arguments.yarn_rm_auth

@@ -2,7 +2,8 @@
 
 Input is a submission whose driver runs in a cluster. One output is a `DriverNote`, which the
 trigger returns in its event. The second output is the trigger's arguments for its own client of the
-cluster. Airflow stores both in its database, so they contain no secret.
+cluster. Airflow stores both in its database, so they contain no secret. If a user clears or marks
+the deferred task, `ApplicationTrigger.on_kill` aborts its transactions and kills its driver.
 
 Example:
     >>> note = DriverNote(
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.operators.reporting.outlets import Ordered
+    from airflow_hiveacid.operators.reporting.outlets import RerunTerms
     from airflow_hiveacid.operators.submission.resumption import Resumable
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
@@ -163,12 +164,12 @@ class Woken:
 class Progress:
     """The state of a task that one of its deferrals passes to the next; mutable.
 
-    `done` are the finished jobs, in order. In seconds since 1970, the current job began at
-    `began_s`, and the task times out at `until_s`.
+    `done` are the finished jobs, in order. The current job began at `began_s`, and the task times
+    out at `until_s`; both are in seconds since 1970.
     """
 
     def __init__(self) -> None:
-        self.done: list[tuple[Ordered, JobResult]] = []
+        self.done: list[tuple[RerunTerms, JobResult]] = []
         self.began_s = 0.0
         self.until_s: float | None = None
         self._woken: Woken | None = None

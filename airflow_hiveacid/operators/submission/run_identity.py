@@ -1,4 +1,4 @@
-"""Job key and generation of a task instance, which tell a retry from a cleared task's run.
+"""Job key and generation of a task instance, which show whether a run is a retry or was cleared.
 
 A generation ends when the task has returned its result to Airflow. If a user clears the task after
 that, a new generation begins. A task may have committed although Airflow considers it failed. So if

@@ -2,8 +2,9 @@
 
 Input is a `DriverNote` and the arguments of `client_arguments`. Output is one event, which
 `deferral.Woken` parses. The trigger waits by the rules of `ClusterRun.following`, which also apply
-on a worker. Requests run in the threads of `triggers.looks`. The module is not in `triggers`,
-because modules there must not import operators.
+on a worker. If a user clears or marks the deferred task, `on_kill` aborts the driver's transactions
+and kills the driver. Requests run in the threads of `triggers.poll_threads`. The module is not in
+`triggers`, because modules there must not import operators.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
-from airflow_hiveacid.triggers.looks import in_thread_of
+from airflow_hiveacid.triggers.poll_threads import in_thread_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,9 +10,10 @@ const tookText = (one) => {
 
 const workerText = (one, workers) => {
   if (one.is_ours) return "this provider";
-  return workers?.[one.entry_id] ?? (one.state === "working" ? "Hive (hidden)" : "");
+  return workers(one)?.[one.entry_id] ?? (one.state === "working" ? "Hive (hidden)" : "");
 };
 
+// `workers` returns the workers of the metastore whose queue has the given entry.
 export const queueColumns = (workers) => [
   ["ID", (one) => one.entry_id ?? "", true],
   ["Partition", (one) => one.partition || "(table)"],
@@ -29,13 +30,12 @@ export const Compactions = () => {
   if (error) return h(Failure, { error });
   if (!answer) return h(Wait);
   const states = Map.groupBy(answer.queue, (one) => one.state);
-  const [id, ...others] = queueColumns(owners.answer?.workers);
-  const connections = new Map(answer.tables.map((row) => [row.table, row.connection]));
+  const [id, ...others] = queueColumns((one) => owners.answer?.[one.connection]?.workers);
+  const known = new Set(answer.tables.map((row) => `${row.connection} ${row.table}`));
   const name = (one) =>
-    connections.has(one.table)
-      ? h(PageLink, { to: { table: one.table, connection: connections.get(one.table) } }, one.table)
+    known.has(`${one.connection} ${one.table}`)
+      ? h(PageLink, { to: { table: one.table, connection: one.connection } }, one.table)
       : one.table;
-  const missing = answer.collections.reduce((sum, one) => sum + (one.left_out.queue ?? 0), 0);
   return h(
     React.Fragment,
     null,
@@ -50,7 +50,7 @@ export const Compactions = () => {
       columns: [id, ["Table", name], ...others],
       rows: answer.queue,
       none: "The compaction queue is empty.",
-      leftOut: missing,
+      leftOut: answer.queue_left_out,
     }),
   );
 };

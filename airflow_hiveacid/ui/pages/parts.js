@@ -165,8 +165,12 @@ const STATES = {
 
 export const stateOrder = Object.keys(STATES);
 
+const stateOf = (state) => STATES[state] ?? ["gray", state];
+
+export const stateText = (state) => stateOf(state)[1];
+
 export const State = ({ state }) => {
-  const [color, text] = STATES[state] ?? ["gray", state];
+  const [color, text] = stateOf(state);
   return h("span", { className: `ha-badge ha-${color}` }, text);
 };
 

@@ -7,7 +7,8 @@ import { queueColumns } from "./compactions.js";
 export const Table = ({ name, connection }) => {
   const query = new URLSearchParams({ name, connection });
   const { answer, error } = useAnswer(`hiveacid/table?${query}`);
-  const owners = useAnswer("hiveacid/owners");
+  const { answer: every, error: hidden } = useAnswer("hiveacid/owners");
+  const owners = { ...every?.[connection], isHidden: Boolean(hidden) };
   const row = answer?.row;
   const about = row ? [h(State, { key: "state", state: row.state }), h("span", { key: "age", className: "ha-muted" }, "measured ", h(Ago, { time: row.measured }))] : null;
   return h(
@@ -137,7 +138,7 @@ const Charts = ({ history, details }) => {
 const OWNER_HIDDEN = "hidden";
 
 const Details = ({ details, owners }) => {
-  const owner = (one) => (owners.error ? OWNER_HIDDEN : (owners.answer?.owners[one.txn_id] ?? ""));
+  const owner = (one) => (owners.isHidden ? OWNER_HIDDEN : (owners.owners?.[one.txn_id] ?? ""));
   const job = (one) => h(JobLink, { job: one.job });
   const part = (one) => one.partition || "(table)";
   const section = (title, key, columns, none) =>
@@ -212,7 +213,7 @@ const Details = ({ details, owners }) => {
       ],
       "No tags.",
     ),
-    section("Compactions", "compactions", queueColumns(owners.answer?.workers), "The queue has no entry of this table."),
+    section("Compactions", "compactions", queueColumns(() => owners.workers), "The queue has no entry of this table."),
   ];
 };
 

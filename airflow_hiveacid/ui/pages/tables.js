@@ -1,6 +1,8 @@
-// The list of all tables, with search, sorting, and a link to each table's page.
+// The list of all tables, with search, sorting, and a link to each table's page. The numbers come
+// from `HiveAcidCollectOperator` by way of `ui/web.py`; `operators/collecting/document.py` defines
+// their names and their limit of 64 KB.
 
-import { Ago, Failure, Measured, Notice, PageLink, React, State, Wait, countText, dagHref, go, h, shareText, sizeText, stateOrder, useAnswer, useReturn } from "./parts.js";
+import { Ago, Failure, Measured, Notice, PageLink, React, State, Wait, countText, dagHref, go, h, shareText, sizeText, stateOrder, stateText, useAnswer, useReturn } from "./parts.js";
 
 // [heading, value to sort by, content, is a number]
 const COLUMNS = [
@@ -35,7 +37,7 @@ export const Tables = () => {
   const words = search.toLowerCase().split(/\s+/);
   const value = COLUMNS[sort.at][1];
   const rows = answer.tables
-    .filter((row) => words.every((word) => `${row.table} ${row.state}`.includes(word)))
+    .filter((row) => words.every((word) => `${row.table} ${stateText(row.state)}`.toLowerCase().includes(word)))
     .sort((a, b) => (sort.isUp ? 1 : -1) * compared(value(a), value(b)) || a.table.localeCompare(b.table));
   return h(
     React.Fragment,

@@ -309,7 +309,7 @@ class ClusterRun(Generic[_App]):
             reporter.report(found)
             waited_s = self._now() - began
             if found.is_waiting and waited_s > self._bounds.start_s:
-                # Kill the application: it could otherwise start at any later time, and commit.
+                # Kill the application, because it could otherwise start later, and commit.
                 yield from self._asking(lambda: self.manager.end(application_id))
                 raise self.manager.not_started(found, waited_s)
             yield next(pauses)

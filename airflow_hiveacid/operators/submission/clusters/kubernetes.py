@@ -138,8 +138,8 @@ class Pod:
     def is_lost(self, now: datetime) -> bool:
         """Return true if the pod's state is unknown because its node does not answer.
 
-        If a node does not answer for five minutes, Kubernetes marks its pods as deleted. But it
-        reports the pods as running until the node answers or is removed.
+        If a node does not answer for five minutes, Kubernetes marks the node's pods as deleted. But
+        Kubernetes reports these pods as running until the node answers or is removed.
         """
         is_late = self.gone_by is not None and now > self.gone_by + _LATE
         return not self.has_ended and (self.state == "Unknown" or is_late)

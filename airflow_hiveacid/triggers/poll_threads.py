@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
-LONGEST_LOOK_S: Final = 600.0
+LONGEST_POLL_S: Final = 600.0
 """The time limit of a poll. Listing ten thousand partitions in an object store takes a minute."""
-_LOOKS_AT_ONCE: Final = 4
+_POLLS_AT_ONCE: Final = 4
 """The maximum number of concurrent polls of a server; each may list directories in parallel."""
 
 _T = TypeVar("_T")
@@ -48,8 +48,8 @@ async def in_thread_of(server: tuple[str, ...], work: Callable[[], _T]) -> _T:
         return await loop.run_in_executor(_pool_of(server), lambda: context.run(work))
 
 
-async def looking(
-    endpoint: MetastoreEndpoint, look: Callable[[], _T], *, longest_s: float = LONGEST_LOOK_S
+async def poll_in_thread(
+    endpoint: MetastoreEndpoint, look: Callable[[], _T], *, longest_s: float = LONGEST_POLL_S
 ) -> _T:
     """Wait for a free thread for this metastore, call `look` in the thread, and return the result.
 
@@ -76,11 +76,11 @@ def _free_threads(loop: asyncio.AbstractEventLoop, server: tuple[str, ...]) -> a
     threads for some milliseconds. Hundreds of tables measured after one poll would block the event
     loop for longer than Airflow tolerates, so they wait here, where waiting costs nothing.
     """
-    return _admitted.setdefault(loop, {}).setdefault(server, asyncio.Semaphore(_LOOKS_AT_ONCE))
+    return _admitted.setdefault(loop, {}).setdefault(server, asyncio.Semaphore(_POLLS_AT_ONCE))
 
 
 def _pool_of(server: tuple[str, ...]) -> ThreadPoolExecutor:
     with _pools_lock:
         if server not in _pools:
-            _pools[server] = ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="hiveacid-look")
+            _pools[server] = ThreadPoolExecutor(_POLLS_AT_ONCE, thread_name_prefix="hiveacid-poll")
         return _pools[server]
