@@ -35,3 +35,7 @@ RowId = NewType("RowId", int)
 
 LONG_MAX: Final = (1 << 63) - 1
 """The metastore's value for "no open ID" (java.lang.Long.MAX_VALUE)."""
+
+CONVERTED_WRITE_ID: Final = WriteId(10_000_000)
+"""The version of a converted table before its first write. When Hive makes a flat table
+transactional, it skips the write IDs up to this one."""

@@ -9,6 +9,7 @@ from airflow_hiveacid.format.errors import (
     InvalidNameError,
     MetastoreCallError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 
@@ -25,7 +26,7 @@ def listed_tables(
     """Yield each table's name with its definition, or with the error if it is unreadable.
 
     A name is `db.table`. The function reads only tables whose names `is_wanted` selects. The
-    function omits a table that was dropped after the listing.
+    function omits views, and a table that was dropped after the listing.
 
     Raises:
         MetastoreError: the metastore does not answer, or does not list the tables.
@@ -36,7 +37,7 @@ def listed_tables(
             continue
         try:
             yield full_name, client.get_table(TableRef(db, name))
-        except TableNotFoundError:
+        except (TableNotFoundError, UnsupportedTableError):  # dropped, or a view
             continue
         except (InvalidNameError, MetastoreCallError) as error:
             yield full_name, error

@@ -62,6 +62,7 @@ class CatalogPort(Protocol):
 
         Raises:
             TableNotFoundError: the table does not exist.
+            UnsupportedTableError: the table is a view.
         """
 
     def constraints(self, ref: TableRef) -> Constraints:

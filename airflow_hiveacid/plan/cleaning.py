@@ -31,6 +31,7 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
 )
 from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.words import age_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -272,7 +273,7 @@ def waits_for(
         return f"{before[0]}{others}"
     age = now_s - seen.at_s
     if age < retention_s:
-        return f"kept for {retention_s:.0f} s, of which {retention_s - age:.0f} s remain"
+        return f"kept for {age_text(retention_s)}, of which {age_text(retention_s - age)} remain"
     return None
 
 
@@ -282,7 +283,7 @@ def _still_used(
     if directory.txn_id is not None and directory.txn_id in txns.open:
         return f"transaction {directory.txn_id} is writing it"
     if now_s - directory.modified_s < orphan_age_s:
-        return f"changed less than {orphan_age_s:.0f} s ago"
+        return f"changed less than {age_text(orphan_age_s)} ago"
     return None
 
 

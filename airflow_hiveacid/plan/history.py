@@ -30,7 +30,7 @@ import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
@@ -61,6 +61,9 @@ are from the clock of its database.
 _LONGEST_LOOK_S: Final = 600.0
 """The longest assumed time between reading the clock and reading the committed writes."""
 
+_MOST_NAMED: Final = 20
+"""If nothing is known about more writes than this, an error describes them together."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
@@ -84,11 +87,15 @@ class Members:
     """The committed writes in three groups: before a given time, after it, and doubtful.
 
     `inside` may omit write IDs that are committed in a snapshot from before the given time.
+    `unknown` contains further doubtful write IDs, the lowest ones, about which no fact is known. It
+    is a range, because a table that Hive has converted begins with ten million such write IDs
+    (`CONVERTED_WRITE_ID`).
     """
 
     inside: frozenset[WriteId]
     outside: frozenset[WriteId]
     doubtful: frozenset[WriteId]
+    unknown: range
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, because cached properties need a dict
@@ -226,7 +233,9 @@ class Knowledge:
             contradicted |= {WriteId(w) for w in range(too_late, seen.high_watermark + 1)}
         set_back = self._set_back_around(at_s)
         contradicted |= set_back
-        candidates = {*_undecided(now, seen), *(w for w in contradicted if now.is_visible(w))}
+        first = WriteId(1) if seen is not None else self._first_fact(now)
+        undecided = _undecided(now, seen, first)
+        candidates = {*undecided, *(w for w in contradicted if now.is_visible(w))}
         for write_id in candidates:
             known = self.commits.get(write_id, TimeBounds())
             is_inside = (known.by_s is not None and known.by_s <= at_s) or (
@@ -244,8 +253,25 @@ class Knowledge:
             else:
                 (inside if is_inside else outside).add(write_id)
         return Members(
-            inside=frozenset(inside), outside=frozenset(outside), doubtful=frozenset(doubtful)
+            inside=frozenset(inside),
+            outside=frozenset(outside),
+            doubtful=frozenset(doubtful),
+            unknown=range(1, first),
         )
+
+    def _first_fact(self, now: ValidWriteIdList) -> WriteId:
+        """Return the lowest write ID about which a fact other than a high watermark is known.
+
+        If there is no such write ID, the result is the write ID after the last one.
+        """
+        named = (
+            self.commits,
+            (g.write_id for g in self.given),
+            *(s.write_ids.open for s in self.sightings),
+            now.open,
+            now.aborted,
+        )
+        return min(chain(*named), default=WriteId(now.high_watermark + 1))
 
     def _set_back_around(self, at_s: float) -> frozenset[WriteId]:
         """Return the writes during which a clock was set back past the given time.
@@ -355,24 +381,32 @@ def as_of_time(
         )
     found = known.at(at_s, now)
     is_early = known.born_s is not None and at_s < known.born_s and not found.inside
-    if is_early and (not found.doubtful or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
+    first = min([*found.unknown[:1], *found.doubtful], default=None)
+    if is_early and (first is None or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
         raise VersionUnknownError(
             table=table,
             detail=f"has no state at {at.isoformat()}; it was created at"
             f" {time_text(known.born_s or 0.0)}",
         )
-    if found.doubtful:
-        first = min(found.doubtful | found.outside)
+    if first is not None:
         raise VersionDoubtfulError(
             table=table,
             when=at.isoformat(),
-            doubtful=tuple(
-                f"write ID {w} was committed {known.of_commit(w)}" for w in sorted(found.doubtful)
-            ),
-            before=first - 1,
-            after=max(found.doubtful | found.inside),
+            doubtful=tuple(_doubts(found, known)),
+            before=min([first, *found.outside]) - 1,
+            after=max([*found.unknown[-1:], *found.doubtful, *found.inside]),
         )
     return as_of_set(now, found.outside)
+
+
+def _doubts(found: Members, known: Knowledge) -> Iterator[str]:
+    """Describe the doubtful writes."""
+    few = found.unknown
+    if len(few) > _MOST_NAMED:
+        yield f"write IDs 1 to {few[-1]} were committed at unknown times"
+        few = range(0)
+    for write_id in (*map(WriteId, few), *sorted(found.doubtful)):
+        yield f"write ID {write_id} was committed {known.of_commit(write_id)}"
 
 
 def below(location: str, uri: str) -> str:
@@ -393,10 +427,15 @@ def _up_to(first: WriteId, last: WriteId) -> Iterator[WriteId]:
     return map(WriteId, range(first, last + 1))
 
 
-def _undecided(now: ValidWriteIdList, seen: ValidWriteIdList | None) -> Iterator[WriteId]:
-    """Return the write IDs that are committed in a list, but not yet in an earlier list."""
+def _undecided(
+    now: ValidWriteIdList, seen: ValidWriteIdList | None, first: WriteId
+) -> Iterator[WriteId]:
+    """Return the write IDs that are committed in a list, but not yet in an earlier list.
+
+    Without an earlier list, the result begins with the write ID `first`.
+    """
     if seen is None:
-        candidates: Iterable[int] = range(1, now.high_watermark + 1)
+        candidates: Iterable[int] = range(first, now.high_watermark + 1)
     else:
         above = range(seen.high_watermark + 1, now.high_watermark + 1)
         candidates = (*seen.open, *seen.aborted, *above)

@@ -9,10 +9,11 @@ the compaction queue lists each compaction with its transaction (docs/decisions/
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import NotTransactionalError
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import TransactionalKind
@@ -93,6 +94,8 @@ class _Found:
 def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = None) -> TableHistory:
     """Return the versions of a table, newest first.
 
+    In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`.
+
     Args:
         client: the metastore.
         table: the table.
@@ -119,8 +122,11 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     names: dict[int, list[str]] = {}
     for tag in tags:
         names.setdefault(tag.version, []).append(tag.name)
+    traces = chain(commits, found, names, now.open, now.aborted)
+    is_converted = min(traces, default=now.high_watermark) >= CONVERTED_WRITE_ID
+    before_first = CONVERTED_WRITE_ID - 1 if is_converted else 0
     versions = []
-    for number in range(now.high_watermark, 0, -1):
+    for number in range(now.high_watermark, before_first, -1):
         write_id = WriteId(number)
         if not now.is_visible(write_id):
             continue

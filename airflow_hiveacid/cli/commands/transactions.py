@@ -69,6 +69,7 @@ def locks(options: argparse.Namespace) -> Iterator[str]:
             client.get_table(options.table)
         found = client.show_locks(options.table)
     columns = (
+        field("lock", "lock_id", is_number=True),
         field("table", wraps=True),
         field("partition", wraps=True),
         field("type"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.words import age_text
+
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
 
@@ -36,7 +38,9 @@ class Reader:
         owner = "@".join(part for part in (self.user, self.host) if part)
         job = f"job {self.job_key}" if self.job_key else ""
         details = "; ".join(part for part in (owner, job, self.why) if part)
-        age = "is open" if self.open_for_s is None else f"has been open for {self.open_for_s:.0f} s"
+        age = "is open"
+        if self.open_for_s is not None:
+            age = f"has been open for {age_text(self.open_for_s)}"
         is_open = f"transaction {self.txn_id} {age} and may read it"
         return f"{is_open} ({details})" if details else is_open
 

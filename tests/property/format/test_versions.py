@@ -326,7 +326,8 @@ def test_a_read_by_time_is_exact_or_raises_an_error_about_doubtful_writes(
         try:
             then = as_of_time(now, when, known, taken_s=last)
         except VersionDoubtfulError:
-            doubtful = known.at(when.timestamp(), now).doubtful
+            found = known.at(when.timestamp(), now)
+            doubtful = {*found.unknown, *found.doubtful}
             assert doubtful - {WriteId(w) for w in committed if w not in ours} == set()
         else:
             for w in committed:

@@ -213,6 +213,8 @@ def test_a_transaction_is_listed_with_its_job_and_tables_and_can_be_aborted(
     assert (found["txn_id"], found["job"], found["tables"]) == (txn_id, "etl/load", ["demo.t"])
     (lock,) = records("locks", "demo.t")
     assert (lock["txn_id"], lock["type"], lock["state"]) == (txn_id, "shared_read", "acquired")
+    head, first = run("locks", "demo.t", "-o", "plain").splitlines()
+    assert (head.split()[0], first.split()[0]) == ("lock", str(lock["lock_id"]))
     assert "1 of 2 transactions not aborted: 99" in run("abort", str(txn_id), "99", status=5)
     assert records("locks") == records("transactions") == []
     assert [one["state"] for one in records("transactions", "--all")] == ["aborted"]

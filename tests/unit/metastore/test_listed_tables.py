@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import InvalidNameError, MetastoreCallError
+from airflow_hiveacid.format.errors import (
+    InvalidNameError,
+    MetastoreCallError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
@@ -81,6 +85,22 @@ def test_tables_that_are_not_transactional_are_omitted_but_unreadable_tables_are
     found = dict(transactional_tables(client, ["hr.*"]))
     assert list(found) == ["hr.odd", "hr.orders", "hr.refused", "hr.staff"]
     assert {name: found[f"hr.{name}"] for name in errors} == errors
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_view_is_omitted_and_does_not_hide_the_tables_after_it(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_table = client.get_table
+
+    def read(ref: TableRef) -> object:
+        if ref == TableRef("hr", "orders"):
+            raise UnsupportedTableError(table=ref, detail="is a view")
+        return get_table(ref)
+
+    monkeypatch.setattr(client, "get_table", read)
+    found = [name for name, _ in transactional_tables(client, ["hr.*"])]
+    assert found == ["hr.staff"]
 
 
 @pytest.mark.usefixtures("listed")

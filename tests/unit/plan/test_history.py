@@ -74,7 +74,16 @@ def test_a_snapshot_decides_no_moment_within_the_time_it_took(
     known = Knowledge(sightings=(Sighting(write_ids=seen, after_s=1000.0, by_s=1010.0),))
     now = ValidWriteIdList.parse("db.t:2:9223372036854775807::")
     found = known.at(at_s, now)
-    assert (found.outside, found.doubtful) == (outside, doubtful)
+    assert (found.outside, {*found.unknown, *found.doubtful}) == (outside, doubtful)
+
+
+def test_the_skipped_write_ids_of_a_converted_table_are_one_doubt() -> None:
+    now = ValidWriteIdList.parse("db.t:10000002:9223372036854775807::")
+    known = Knowledge(commits={WriteId(10_000_002): TimeBounds(after_s=2000.0)})
+    with pytest.raises(VersionDoubtfulError) as caught:
+        as_of_time(now, datetime.fromtimestamp(1000, UTC), known, taken_s=3000.0)
+    assert caught.value.doubtful == ("write IDs 1 to 10000001 were committed at unknown times",)
+    assert (caught.value.before, caught.value.after) == (0, 10_000_001)
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

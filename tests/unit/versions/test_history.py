@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
+from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.records.keeping import Promises
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
@@ -97,6 +98,28 @@ def test_a_history_reports_versions_within_a_compacted_delta_as_unreadable(
     bench.put("delta_0000001_0000004")  # merged, and nothing tells which rows came when
     bench.somebody_writes()
     assert told(bench) == {1: False, 2: False, 3: False, 4: True, 5: True}
+
+
+def test_the_history_of_a_converted_table_omits_the_write_ids_that_hive_skipped(
+    bench: Bench,
+) -> None:
+    bench.client.server.next_write_id[bench.ref] = WriteId(CONVERTED_WRITE_ID + 1)
+    bench.we_write()
+    bench.somebody_writes()
+    last = CONVERTED_WRITE_ID + 2
+    found = history_of(bench.client, bench.table)
+    assert [v.number for v in found.versions] == [last, last - 1, CONVERTED_WRITE_ID]
+
+
+def test_the_history_of_a_table_with_ten_million_writes_begins_with_its_first(
+    bench: Bench,
+) -> None:
+    bench.client.server.next_write_id[bench.ref] = WriteId(CONVERTED_WRITE_ID - 2)
+    for _ in range(4):
+        bench.somebody_writes()
+    found = history_of(bench.client, bench.table, most=6)
+    last = CONVERTED_WRITE_ID + 1
+    assert [v.number for v in found.versions] == [*range(last, last - 6, -1)]
 
 
 def test_a_history_reports_only_versions_with_lost_files_as_unreadable(bench: Bench) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.records.cleaning import Reader
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
@@ -21,8 +23,6 @@ from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.fake_client import FakeClient
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.records.cleaning import Reader
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import LockInfo
     from tests.contract.fake_metastore import FakeMetastore
@@ -110,6 +110,11 @@ def test_a_reader_is_named_with_its_user_job_and_age(client: FakeClient) -> None
     assert f"transaction {txn_id} has been open for 7 s and may read it" in text
     assert "job dag/run/task/-1" in text
     assert "shared_read lock on default.t" in text
+
+
+def test_the_age_of_a_reader_is_told_in_its_largest_units() -> None:
+    reader = Reader(txn_id=TxnId(5), open_for_s=3 * 86400 + 7200 + 5)
+    assert str(reader) == "transaction 5 has been open for 3 d 2 h and may read it"
 
 
 @pytest.mark.parametrize("agent_info", [QUERY, ANONYMOUS])
