@@ -158,7 +158,7 @@ def test_in_deferrable_mode_the_sensor_defers_to_its_trigger(quiet: TableInfo) -
         "partition": None,
         "hive_acid_conn_id": "hive_acid_default",
         "delta_count": 2,
-        "delta_ratio": None,
+        "delta_ratio": "off",
         "poke_interval_s": 7.0,
         "exponential_backoff": False,
         "max_wait_s": None,

@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionType, our_pool
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
 from airflow_hiveacid.operators.collecting.survey import survey
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -149,7 +149,7 @@ def test_tables_that_cannot_be_read_are_reported_after_the_others(
     assert last.startswith("1 transactional table; 2 tables could not be read: demo.denied (")
     assert "no permission" in last
     assert "demo.my-table (" in last
-    found = survey(client, ["demo.*"], CompactionPolicy())
+    found = survey(client, ["demo.*"], GivenThresholds())
     states = {one.row.table: one.row.state for one in found.numbers}
     assert states == {"demo.denied": "unknown", "demo.my-table": "unknown", "demo.t": "fine"}
 
