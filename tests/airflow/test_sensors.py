@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, RATIO_PARAMETER
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidCompactionNeededSensor,
@@ -90,6 +91,30 @@ def test_the_combined_sensor_fires_at_either_threshold(warehouse: Warehouse) -> 
         )
         (found,) = run_task(sensor)
         assert rule in found["why"]
+
+
+@pytest.mark.parametrize("sensor", _SENSORS)
+def test_without_arguments_a_sensor_uses_the_tables_own_thresholds(
+    warehouse: Warehouse, sensor: type[HiveAcidThresholdSensor]
+) -> None:
+    table = warehouse.table("t")
+    warehouse.base(table, 1000)
+    warehouse.delta(table, 300)
+    own = {COUNT_PARAMETER: "2", RATIO_PARAMETER: "0.4"}
+    warehouse.client.set_table_parameters(table.ref, own)
+    assert not _fires(sensor(task_id="s", table=str(table.ref)))
+    warehouse.delta(table, 100)
+    found = run_task(sensor(task_id="s", table=str(table.ref)))
+    assert "by table parameter compactorthreshold." in found[0]["why"]
+
+
+def test_a_threshold_that_is_off_does_not_end_the_wait(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.base(table, 1000)
+    warehouse.delta(table, 300)
+    for off, fires in (("delta_ratio", False), ("delta_count", True)):
+        sensor = HiveAcidCompactionNeededSensor(task_id="s", table=str(table.ref), **{off: "off"})
+        assert _fires(sensor) is fires
 
 
 def test_the_sensor_returns_only_partitions_that_are_due(warehouse: Warehouse) -> None:

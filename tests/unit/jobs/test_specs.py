@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
+    Off,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -100,7 +101,12 @@ JOBS: dict[str, Job] = {
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),
     "compact_tables": CompactTablesSpec(
-        tables=("db.t", "sales.*"), choice=CompactionChoice.MINOR, max_bytes=5, plan_only=True
+        tables=("db.t", "sales.*"),
+        choice=CompactionChoice.MINOR,
+        delta_count=3,
+        delta_ratio=Off.OFF,
+        max_bytes=5,
+        plan_only=True,
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, plan_only=True),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
