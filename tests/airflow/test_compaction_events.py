@@ -367,16 +367,14 @@ def test_switching_automatic_compaction_on_again_sends_an_event_without_a_write(
     assert _fired(_trigger(), off, watched.poll, on) == [3]
 
 
-@pytest.mark.parametrize(
-    ("own", "given", "polls"), [("3", None, [2]), ("3", 2, [1]), ("x", 3, [2])]
-)
+@pytest.mark.parametrize(("own", "given", "poll"), [("3", None, 2), ("3", 2, 1), ("x", 3, 2)])
 def test_without_a_threshold_the_watcher_uses_the_tables_own(
-    watched: _Watched, own: str, given: int | None, polls: list[int]
+    watched: _Watched, own: str, given: int | None, poll: int
 ) -> None:
     watched.client.set_table_parameters(_REF, {COUNT_PARAMETER: own})
     watched.write(2)
-    trigger = compaction_asset("demo.t", delta_count=given).watchers[0].trigger
-    assert _fired(trigger, watched.poll, _after(watched, watched.write)) == polls
+    trigger = _trigger_of("demo.t", delta_count=given)
+    assert _fired(trigger, watched.poll, _after(watched, watched.write)) == [poll]
 
 
 @pytest.mark.parametrize("note", [{"write_id": 2, "at_s": 1.0, "from_a_later_release": 0}, "?"])
