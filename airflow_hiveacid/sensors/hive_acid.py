@@ -64,8 +64,8 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
 
         table = arguments.table_name(self.table)
         partition = arguments.partition_name(self.partition)
-        endpoint = HiveAcidHook(self.hive_acid_conn_id).endpoint()
-        return look(endpoint, table, partition, self.thresholds())
+        given = self.thresholds()
+        return look(HiveAcidHook(self.hive_acid_conn_id).endpoint(), table, partition, given)
 
     def trigger(self, **watch: Any) -> CompactionNeededTrigger:  # noqa: ANN401 - passed on
         """Return the trigger that measures this table in the triggerer."""

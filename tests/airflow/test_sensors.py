@@ -412,6 +412,7 @@ def test_backoff_and_outage_settings_are_passed_to_the_trigger(answers: list[obj
         (HiveAcidDeltaCountSensor, {"delta_count": 0}),
         (HiveAcidDeltaCountSensor, {"delta_count": "many"}),
         (HiveAcidDeltaRatioSensor, {"delta_ratio": 0}),
+        (HiveAcidDeltaRatioSensor, {"delta_ratio": "off"}),
         (HiveAcidCompactionNeededSensor, {"delta_ratio": "-0.1"}),
     ],
 )
