@@ -206,3 +206,20 @@ def test_a_kind_that_is_not_a_string_is_refused(kind: object) -> None:
 def test_a_too_deeply_nested_document_is_refused() -> None:
     with pytest.raises(ContractVersionError, match="JSON"):
         JobSpec.parse("[" * 100_000)
+
+
+def test_the_spec_of_one_of_several_tables_keeps_all_that_the_job_gives() -> None:
+    spec = CompactTablesSpec(
+        tables=("db.*",),
+        choice=CompactionChoice.MINOR,
+        delta_count=3,
+        delta_ratio=Off.OFF,
+        plan_only=True,
+    )
+    assert spec.of_table("db.t") == CompactSpec(
+        target="db.t",
+        choice=CompactionChoice.MINOR,
+        delta_count=3,
+        delta_ratio=Off.OFF,
+        plan_only=True,
+    )

@@ -4,13 +4,14 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, Off
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.compaction_policy import (
     COUNT_PARAMETER,
     RATIO_PARAMETER,
     GivenThresholds,
 )
+from airflow_hiveacid.plan.statements.text import statement_text
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
 
 _COUNT = "compactorthreshold.hive.compactor.delta.num.threshold"
@@ -119,6 +120,28 @@ def test_the_reason_names_the_parameter_that_sets_a_threshold() -> None:
 )
 def test_a_policy_reads_as_its_thresholds(given: GivenThresholds, text: str) -> None:
     assert str(given.policy_for(_table(**{_COUNT: "5"}))) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (GivenThresholds(delta_count=3, delta_ratio=0.25), "3 deltas or a delta ratio of 0.25"),
+        (GivenThresholds(delta_count=3, delta_ratio=Off.OFF), "3 deltas"),
+        (
+            GivenThresholds(delta_count=Off.OFF),
+            "the table's own delta ratio (default 0.1)",
+        ),
+        (
+            GivenThresholds(delta_ratio=0.25),
+            "the table's own number of deltas (default 10) or a delta ratio of 0.25",
+        ),
+    ],
+)
+def test_the_statement_of_a_compaction_says_when_it_compacts(
+    given: GivenThresholds, text: str
+) -> None:
+    spec = CompactSpec(target="db.t", delta_count=given.delta_count, delta_ratio=given.delta_ratio)
+    assert statement_text(spec) == f"ALTER TABLE db.t COMPACT 'minor' -- or 'major', at {text}"
 
 
 @pytest.mark.parametrize("word", ["off", " OFF ", Off.OFF])
