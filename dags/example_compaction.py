@@ -1,8 +1,8 @@
 """An example of the documentation: compact and clean a table as soon as it needs compaction.
 
 The triggerer polls the metastore once a minute. Airflow starts a run when a partition has 10
-deltas, or when its deltas reach 10 % of its base's size. Writes of Hive, Trino and Spark count,
-too.
+deltas, or when its deltas reach 10 % of its base's size, unless the table sets other thresholds.
+Writes of Hive, Trino and Spark count, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_hiveacid.operators import (
 
 with DAG(
     "compact_customers",
-    schedule=[compaction_asset("demo.customers", delta_count=10, delta_ratio=0.1)],
+    schedule=[compaction_asset("demo.customers")],
     max_active_runs=1,
     doc_md=__doc__,
     default_args={
@@ -28,8 +28,6 @@ with DAG(
     },
     tags=["hive-acid", "example"],
 ):
-    compact = HiveAcidCompactOperator(
-        task_id="compact", table="demo.customers", delta_count=10, delta_ratio=0.1
-    )
+    compact = HiveAcidCompactOperator(task_id="compact", table="demo.customers")
     clean = HiveAcidCleanOperator(task_id="clean", table="demo.customers")
     compact >> clean

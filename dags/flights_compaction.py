@@ -1,10 +1,10 @@
 """Compact `demo.flights` if necessary, then remove files that no reader needs any more.
 
 Every few minutes a sensor checks the table once. The sensor succeeds if a partition has 10 delta
-directories, or deltas of at least 10 % of the base's size. If no partition reaches a
-threshold, the run is skipped within seconds. Otherwise the compaction task uses the same thresholds
-to choose minor or major, and the cleaning task removes the replaced files. Merges and readers may
-run at the same time.
+directories, or deltas of at least 10 % of the base's size, unless the table sets other
+thresholds. If no partition reaches a threshold, the run is skipped within seconds. Otherwise the
+compaction task uses the same thresholds to choose minor or major, and the cleaning task removes the
+replaced files. Merges and readers may run at the same time.
 
 Needs the connections `hive_acid_default` and `spark_default`. The environment variable
 FLIGHTS_COMPACTION_CRON sets how often the sensor checks.
@@ -21,8 +21,6 @@ from airflow_hiveacid.operators import HiveAcidCleanOperator, HiveAcidCompactOpe
 from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
 
 TABLE = "demo.flights"
-DELTA_COUNT = 10
-DELTA_RATIO = 0.1
 
 with DAG(
     "flights_compaction",
@@ -41,14 +39,10 @@ with DAG(
     needed = HiveAcidCompactionNeededSensor(
         task_id="needed",
         table=TABLE,
-        delta_count=DELTA_COUNT,
-        delta_ratio=DELTA_RATIO,
         # One poll per run: the next run polls again.
         timeout=0,
         soft_fail=True,
     )
-    compact = HiveAcidCompactOperator(
-        task_id="compact", table=TABLE, delta_count=DELTA_COUNT, delta_ratio=DELTA_RATIO
-    )
+    compact = HiveAcidCompactOperator(task_id="compact", table=TABLE)
     clean = HiveAcidCleanOperator(task_id="clean", table=TABLE)
     needed >> compact >> clean

@@ -17,14 +17,13 @@ from airflow.sdk import Asset, AssetWatcher
 from airflow_hiveacid.assets.uris import Aspect, AssetUri
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
 from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger
 
 _POLL_INTERVAL: Final = timedelta(minutes=1)
 _REFIRE_AFTER: Final = timedelta(hours=1)
 _DEFAULTS: Final = {
-    "delta_count": str(DELTA_COUNT),
-    "delta_ratio": str(DELTA_RATIO),
+    "delta_count": str(None),
+    "delta_ratio": str(None),
     "poll_interval_s": str(_POLL_INTERVAL.total_seconds()),
     "refire_after_s": str(_REFIRE_AFTER.total_seconds()),
 }
@@ -68,8 +67,8 @@ def partitions_asset(table: str, *, hive_acid_conn_id: str = DEFAULT_CONNECTION)
 def compaction_asset(  # noqa: PLR0913 - each is a separate choice
     table: str,
     *,
-    delta_count: int | None = DELTA_COUNT,
-    delta_ratio: float | None = DELTA_RATIO,
+    delta_count: int | str | None = None,
+    delta_ratio: float | str | None = None,
     hive_acid_conn_id: str = DEFAULT_CONNECTION,
     poll_interval: timedelta = _POLL_INTERVAL,
     refire_after: timedelta = _REFIRE_AFTER,
@@ -88,8 +87,9 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
 
     Args:
         table: `db.table`.
-        delta_count: number of delta directories, or None to ignore the count.
-        delta_ratio: size of the deltas as a share of the base's size, or None to ignore the ratio.
+        delta_count: number of delta directories. By default (None), the table's own threshold
+            applies, as for `HiveAcidCompactOperator`. `off` switches the threshold off.
+        delta_ratio: size of the deltas as a share of the base's size. None and `off` as above.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         poll_interval: time between two polls.
         refire_after: time after which an event is repeated. After `refire_after`, a table without

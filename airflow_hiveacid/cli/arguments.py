@@ -98,6 +98,17 @@ def fraction(text: str) -> float:
     return share
 
 
+def or_off(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """Return a parser that also accepts `off`, which switches a threshold off."""
+
+    def parse_or_off(text: str) -> object:
+        if text.lower() != "off":
+            return parse(text)
+        return named("airflow_hiveacid.jobs.specs.maintenance:Off.OFF")
+
+    return parse_or_off
+
+
 def duration(text: str) -> str:
     """Check a duration, such as `7 days`, and return it unchanged.
 

@@ -24,6 +24,7 @@ from airflow_hiveacid.cli.arguments import (
     by,
     fraction,
     named,
+    or_off,
     version_arguments,
 )
 
@@ -66,17 +67,22 @@ _VERSION_NAMES: Final = ("version", "timestamp", "tag")
 _THRESHOLDS: Final = (
     argument(
         "--delta-count",
-        type=at_least(1),
+        type=or_off(at_least(1)),
         metavar="N",
-        default=10,
-        help="a partition is due if it has this number of deltas (default: 10)",
+        help=(
+            "a partition is due if it has this number of deltas; off: never (default: the number in"
+            " the table parameter compactorthreshold.hive.compactor.delta.num.threshold, or 10)"
+        ),
     ),
     argument(
         "--delta-ratio",
-        type=fraction,
+        type=or_off(fraction),
         metavar="SHARE",
-        default=0.1,
-        help="a partition is due if its deltas have this share of the base's bytes (default: 0.1)",
+        help=(
+            "a partition is due if its deltas have this share of the base's bytes; off: never"
+            " (default: the share in the table parameter"
+            " compactorthreshold.hive.compactor.delta.pct.threshold, or 0.1)"
+        ),
     ),
 )
 _DIRECT_FORMATS: Final = ("orc", "parquet", "avro")

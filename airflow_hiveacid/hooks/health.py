@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.compaction_policy import GivenThresholds
     from airflow_hiveacid.plan.limits import HealthLimits, ReachedLimit
-    from airflow_hiveacid.plan.thresholds import CompactionPolicy, DueDirectory
+    from airflow_hiveacid.plan.thresholds import DueDirectory
 
 _ATTEMPTS: Final = 3
 
@@ -91,17 +92,21 @@ class HealthLook:
 
 
 def look(
-    endpoint: MetastoreEndpoint, table: str, partition: str | None, policy: CompactionPolicy
+    endpoint: MetastoreEndpoint, table: str, partition: str | None, given: GivenThresholds
 ) -> Look:
     """Measure a table once and find the partitions that are due for compaction.
 
-    If the table's owner has switched off automatic compaction, no partition is due.
+    If the table's owner has switched off automatic compaction, no partition is due. Thresholds that
+    `given` leaves out are the table's own.
 
     Raises:
         HiveAcidError: see `measure`.
     """
     found, healths = _measure(endpoint, table, partition)
     why_not = opted_out_of(found, NO_AUTO_COMPACTION)
+    policy = given.policy_for(found)
+    for complaint in policy.warnings:
+        _log.warning("%s", complaint)
     findings = due(healths, policy) if why_not is None else ()
     return Look(
         table=table, table_id=found.table_id, healths=healths, due=findings, why_not=why_not

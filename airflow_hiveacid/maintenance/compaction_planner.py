@@ -7,6 +7,7 @@ Nothing is claimed, and no file is changed.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -31,9 +32,9 @@ from airflow_hiveacid.plan.compaction import (
     only_hive_4_reads,
     plan_compaction,
 )
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.statements.dml import check_insertable
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.thresholds import CompactionPolicy
+
+log = logging.getLogger("hiveacid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +179,7 @@ class CompactionPlanner:
         return plan_compaction(
             state,
             choice,
-            CompactionPolicy(delta_count=self.spec.delta_count, delta_ratio=self.spec.delta_ratio),
+            thresholds_of(self.table, self.spec),
             can_hide_until_commit=can_hide,
             kind=self.table.kind,
             appears=appears,
@@ -202,6 +206,9 @@ class CompactionFacts:
         Raises:
             MetastoreError: the metastore does not answer, or refuses a call.
         """
+        if spec.choice is CompactionChoice.AUTO:
+            for complaint in thresholds_of(table, spec).warnings:
+                log.warning("%s", complaint)
         # Read the requests before taking the snapshot. Then the snapshot includes all writes before
         # the requests.
         pending = waiting_requests if spec.plan_only else end_dead_entries
@@ -253,6 +260,12 @@ def plan_table(
         at_once=len(partitions),
         describe=lambda outcome: outcome.text,
     )
+
+
+def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
+    """Return the thresholds that apply to a table in this job."""
+    given = GivenThresholds(delta_count=spec.delta_count, delta_ratio=spec.delta_ratio)
+    return given.policy_for(table)
 
 
 def switched_off_outcome(table: TableInfo, spec: CompactSpec) -> CompactionOutcome | None:

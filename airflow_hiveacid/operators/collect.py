@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperator, Variable
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
 from airflow_hiveacid.operators.collecting.document import document
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +40,10 @@ class HiveAcidCollectOperator(BaseOperator):
 
     Args:
         tables: patterns of table names, such as `sales.*` or `demo.orders`; by default all tables.
-        delta_count: a partition with at least this many delta directories is due.
+        delta_count: a partition with at least this many delta directories is due. By default, each
+            table's own threshold applies, as for `HiveAcidCompactOperator`.
         delta_ratio: a partition is due if the bytes of its deltas are at least this fraction of the
-            base's bytes.
+            base's bytes. By default, each table's own threshold applies.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         retry_policy: which errors to retry. By default, an input error fails the task at once.
             After any other error, `retries` and `retry_delay` apply.
@@ -56,8 +55,8 @@ class HiveAcidCollectOperator(BaseOperator):
         self,
         *,
         tables: Sequence[str] | str = ("*",),
-        delta_count: int | str = DELTA_COUNT,
-        delta_ratio: float | str = DELTA_RATIO,
+        delta_count: int | str | None = None,
+        delta_ratio: float | str | None = None,
         hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         **kwargs: Any,  # noqa: ANN401 - passed on
@@ -81,20 +80,16 @@ class HiveAcidCollectOperator(BaseOperator):
         """
         from airflow_hiveacid.operators.collecting.survey import survey  # noqa: PLC0415 - brings Thrift
 
-        policy = CompactionPolicy(
-            delta_count=arguments.delta_count(self.delta_count, "delta_count"),
-            delta_ratio=arguments.delta_ratio(self.delta_ratio, "delta_ratio"),
-        )
+        given = arguments.thresholds(self.delta_count, self.delta_ratio)
         began_s = time.time()
         with HiveAcidHook(self.hive_acid_conn_id).metastore() as client:
-            found = survey(client, arguments.names(self.tables, "tables"), policy)
+            found = survey(client, arguments.names(self.tables, "tables"), given)
         made = document(
             found.numbers,
             measured_s=began_s,
             settings={
                 "connection": self.hive_acid_conn_id,
-                "delta_count": policy.delta_count,
-                "delta_ratio": policy.delta_ratio,
+                **given.plain(),
             },
             queue=found.queue,
         )

@@ -10,8 +10,6 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.specs.maintenance import (
-    DELTA_COUNT,
-    DELTA_RATIO,
     CompactionChoice,
     CompactTablesSpec,
 )
@@ -41,9 +39,10 @@ class HiveAcidCompactTablesOperator(WorkerFirstOperator):
         tables: names or patterns, such as `sales.*` or `demo.orders`.
         choice: `auto` (by the thresholds below), `minor` or `major`, as for
             `HiveAcidCompactOperator`.
-        delta_count: `auto` compacts a partition that has at least this many delta directories.
+        delta_count: `auto` compacts a partition that has at least this many delta directories. By
+            default, each table's own threshold applies, as for `HiveAcidCompactOperator`.
         delta_ratio: `auto` compacts a partition if its deltas have at least this fraction of the
-            base's bytes.
+            base's bytes. By default, each table's own threshold applies.
         max_bytes: the most bytes that all compactions of this task may read; by default no limit.
             The partitions for which a later read saves most come first. The others are left for a
             later task. At least one partition is compacted.
@@ -71,8 +70,8 @@ class HiveAcidCompactTablesOperator(WorkerFirstOperator):
         *,
         tables: Sequence[str] | str,
         choice: str = CompactionChoice.AUTO.value,
-        delta_count: int | str = DELTA_COUNT,
-        delta_ratio: float | str = DELTA_RATIO,
+        delta_count: int | str | None = None,
+        delta_ratio: float | str | None = None,
         max_bytes: int | str | None = None,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
@@ -94,11 +93,12 @@ class HiveAcidCompactTablesOperator(WorkerFirstOperator):
 
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
+        given = arguments.thresholds(self.delta_count, self.delta_ratio)
         return CompactTablesSpec(
             tables=arguments.table_patterns(self.tables, "tables"),
             choice=arguments.choice(CompactionChoice, self.choice, "choice"),
-            delta_count=arguments.delta_count(self.delta_count, "delta_count"),
-            delta_ratio=arguments.delta_ratio(self.delta_ratio, "delta_ratio"),
+            delta_count=given.delta_count,
+            delta_ratio=given.delta_ratio,
             max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )

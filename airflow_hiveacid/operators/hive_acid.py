@@ -11,8 +11,6 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs.maintenance import (
-    DELTA_COUNT,
-    DELTA_RATIO,
     CleanSpec,
     CompactionChoice,
     CompactSpec,
@@ -391,8 +389,13 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         choice: `auto` (by the thresholds below), `minor` or `major`. If something prevents the
             compaction, `minor` and `major` fail the task, and a retry may succeed; `auto` leaves
             the compaction to a later run.
-        delta_count: `auto` compacts if there are at least this many delta directories.
+        delta_count: `auto` compacts if there are at least this many delta directories. By default
+            (None), the table's own threshold applies: the number in its parameter
+            `compactorthreshold.hive.compactor.delta.num.threshold`, or else 10. `off` switches the
+            threshold off.
         delta_ratio: `auto` compacts if the deltas have at least this fraction of the base's bytes.
+            By default (None), the fraction in the table parameter
+            `compactorthreshold.hive.compactor.delta.pct.threshold`, or else 0.1. `off` as above.
         plan_only: report what would be compacted, and change nothing.
         on_worker: by default, a Spark driver plans the compaction if it would run as a different
             user than the worker (in cluster deploy mode, with a login for Spark, or with
@@ -428,8 +431,8 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         table: str,
         partition: str | None = None,
         choice: str = CompactionChoice.AUTO.value,
-        delta_count: int | str = DELTA_COUNT,
-        delta_ratio: float | str = DELTA_RATIO,
+        delta_count: int | str | None = None,
+        delta_ratio: float | str | None = None,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -450,12 +453,13 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
 
     def build_job(self) -> CompactSpec:
         """Return the spec of the compaction that the rendered arguments describe."""
+        given = arguments.thresholds(self.delta_count, self.delta_ratio)
         return CompactSpec(
             target=arguments.table_name(self.table),
             partition=arguments.partition_name(self.partition),
             choice=arguments.choice(CompactionChoice, self.choice, "choice"),
-            delta_count=arguments.delta_count(self.delta_count, "delta_count"),
-            delta_ratio=arguments.delta_ratio(self.delta_ratio, "delta_ratio"),
+            delta_count=given.delta_count,
+            delta_ratio=given.delta_ratio,
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 

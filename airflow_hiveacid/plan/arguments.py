@@ -28,8 +28,9 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.limits import HealthLimits
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 _E = TypeVar("_E", bound=enum.Enum)
 
@@ -304,26 +305,42 @@ def optional_truth(value: object, argument: str) -> bool | None:
     return None if value is None else truth(value, argument)
 
 
-def delta_count(value: float | str, argument: str) -> int:
-    """Return a threshold for the number of delta directories.
+def delta_count(value: float | str | None, argument: str) -> int | Off | None:
+    """Return a threshold for the number of delta directories; see `GivenThresholds`.
 
     Raises:
-        ConfigurationError: the value is not a whole number of 1 or more.
+        ConfigurationError: the value is neither a whole number of 1 or more, nor `off`, nor None.
     """
-    found = whole_number(value, argument)
-    CompactionPolicy(delta_count=found, delta_ratio=None)
-    return found
+    if value is None or _is_off(value):
+        return None if value is None else Off.OFF
+    return GivenThresholds(delta_count=whole_number(value, argument)).delta_count
 
 
-def delta_ratio(value: float | str, argument: str) -> float:
+def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
     """Return a threshold for the bytes of deltas as a share of the base's bytes.
 
     Raises:
-        ConfigurationError: the value is not a number above 0 and at most 1.
+        ConfigurationError: the value is neither a number above 0 and at most 1, nor `off`, nor
+            None.
     """
-    found = number(value, argument)
-    CompactionPolicy(delta_count=None, delta_ratio=found)
-    return found
+    if value is None or _is_off(value):
+        return None if value is None else Off.OFF
+    return GivenThresholds(delta_ratio=number(value, argument)).delta_ratio
+
+
+def thresholds(count: float | str | None, ratio: float | str | None) -> GivenThresholds:
+    """Return the thresholds in the arguments `delta_count` and `delta_ratio`.
+
+    Raises:
+        ConfigurationError: a threshold is invalid, or both are off.
+    """
+    return GivenThresholds(
+        delta_count=delta_count(count, "delta_count"), delta_ratio=delta_ratio(ratio, "delta_ratio")
+    )
+
+
+def _is_off(value: float | str) -> bool:
+    return str(value).strip().lower() == Off.OFF
 
 
 def health_limit(value: float | str | None, argument: str) -> float | None:

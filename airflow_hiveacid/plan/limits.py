@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.thresholds import (
     SMALL_FILE_BYTES,
+    CompactionPolicy,
     Exceeded,
     TableHealth,
     Threshold,
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 class HealthLimits:
     """Limits of a table's health; a measured value reaches a limit if it is equal or higher.
 
-    None disables a limit. Each limit's name is a value of `Threshold`. Limits of transactions apply
-    to the whole table. All other limits apply to each partition. A file below `small_file_bytes`
-    counts as small.
+    A limit that is None is not given; no default and no table parameter replaces it. Each limit's
+    name is a value of `Threshold`. Limits of transactions apply to the whole table. All other
+    limits apply to each partition. A file below `small_file_bytes` counts as small.
 
     Raises:
         ConfigurationError: a limit is not above 0, or there is no limit.
@@ -71,8 +72,13 @@ class HealthLimits:
         """Return the fields as plain values, for a trigger's arguments."""
         return asdict(self)
 
+    @property
+    def deltas(self) -> CompactionPolicy:
+        """The limits of the deltas."""
+        return CompactionPolicy(delta_count=self.delta_count, delta_ratio=self.delta_ratio)
+
     def of(self, threshold: Threshold) -> float | None:
-        """Return one limit, or None if it is disabled."""
+        """Return one limit, or None if it is not given."""
         limit: float | None = getattr(self, threshold.value)
         return limit
 
@@ -113,7 +119,7 @@ class TableMeasures:
         """Return the limits that are reached, sorted by how far they are exceeded."""
         found = [ReachedLimit(partition="", exceeded=e) for e in _reached(self._of_table, limits)]
         for health in self.healths:
-            both = (*exceeded(health, limits), *_reached(_of_partition(health), limits))
+            both = (*exceeded(health, limits.deltas), *_reached(_of_partition(health), limits))
             found += (ReachedLimit(partition=health.partition, exceeded=e) for e in both)
         return tuple(sorted(found, key=lambda e: -e.exceeded.measured / e.exceeded.limit))
 

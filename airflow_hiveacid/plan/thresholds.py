@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.words import age_text
@@ -36,40 +36,54 @@ SMALL_FILE_BYTES: Final = 16_000_000
 """The limit for small files: the default of Hive's `hive.merge.smallfiles.avgsize`."""
 
 
-class DeltaLimits(Protocol):
-    """The limits of a directory's deltas; None disables a limit."""
-
-    @property
-    def delta_count(self) -> int | None:
-        """The limit for the number of delta directories."""
-
-    @property
-    def delta_ratio(self) -> float | None:
-        """The limit for the bytes of all deltas, as a fraction of the base's bytes."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """The thresholds for compaction; 10 deltas reach a threshold of 10. None disables a threshold.
+    """The thresholds that apply to a table; 10 deltas reach a threshold of 10.
 
-    `delta_count` counts delta and delete delta directories together, as Hive's Initiator does
+    A threshold that is None does not apply; `plan.compaction_policy` decides that. `delta_count`
+    counts delta and delete delta directories together, as Hive's Initiator does
     (AcidDirectory.getCurrentDirectories). `delta_ratio` is the size of delta and delete delta
-    directories as a fraction of the base's size.
+    directories as a fraction of the base's size. `count_origin` and `ratio_origin` name the table
+    parameter that sets the threshold; they are empty for all other thresholds. `warnings` are
+    complaints about table parameters that do not apply because their values are wrong.
 
     Raises:
-        ConfigurationError: a threshold is not positive, the ratio is above 1, or both are disabled.
+        ConfigurationError: a threshold is not positive, or the ratio is above 1.
     """
 
     delta_count: int | None = DELTA_COUNT
     delta_ratio: float | None = DELTA_RATIO
+    count_origin: str = ""
+    ratio_origin: str = ""
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.delta_count is not None and self.delta_count < 1:
-            raise ConfigurationError(f"delta_count must be 1 or more, found {self.delta_count}")
+        if self.delta_count is not None:
+            check_delta_count(self.delta_count)
         if self.delta_ratio is not None:
             check_delta_ratio(self.delta_ratio)
-        if self.delta_count is None and self.delta_ratio is None:
-            raise ConfigurationError("a compaction policy needs delta_count, delta_ratio or both")
+
+    def __str__(self) -> str:
+        parts = []
+        if self.delta_count is not None:
+            parts.append(f"{self.delta_count} deltas{_by(self.count_origin)}")
+        if self.delta_ratio is not None:
+            parts.append(f"{100 * self.delta_ratio:g} %{_by(self.ratio_origin)}")
+        return " or ".join(parts)
+
+
+def _by(origin: str) -> str:
+    return f" by {origin}" if origin else ""
+
+
+def check_delta_count(value: int) -> None:
+    """Check a threshold for the number of deltas.
+
+    Raises:
+        ConfigurationError: the value is below 1.
+    """
+    if value < 1:
+        raise ConfigurationError(f"delta_count must be 1 or more, found {value}")
 
 
 def check_delta_ratio(value: float) -> None:
@@ -188,26 +202,31 @@ _NOUNS: Final[Mapping[Threshold, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exceeded:
-    """A threshold that was reached, with the measured value."""
+    """A threshold that was reached, with the measured value.
+
+    `origin` names the table parameter that sets the threshold, or is empty.
+    """
 
     threshold: Threshold
     measured: float
     limit: float
+    origin: str = ""
 
     def __str__(self) -> str:
+        origin = _by(self.origin)
         match self.threshold:
             case Threshold.DELTA_RATIO:
                 measured, limit = 100 * self.measured, 100 * self.limit
-                return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %)"
+                return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
             case Threshold.OLDEST_TRANSACTION_S:
                 open_for, limit_text = age_text(self.measured), age_text(self.limit)
                 return f"a transaction has been open for {open_for} (threshold {limit_text})"
             case _:
                 noun = _NOUNS[self.threshold]
-                return f"{self.measured:.0f} {noun} (threshold {self.limit:.0f})"
+                return f"{self.measured:.0f} {noun} (threshold {self.limit:.0f}{origin})"
 
 
-def exceeded(health: TableHealth, policy: DeltaLimits) -> tuple[Exceeded, ...]:
+def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, ...]:
     """Return the thresholds that a directory has reached; the ratio comes first.
 
     If there is no base, or the base is empty, only the count applies, as in Hive's
@@ -222,11 +241,21 @@ def exceeded(health: TableHealth, policy: DeltaLimits) -> tuple[Exceeded, ...]:
         limit_bytes = Fraction(str(policy.delta_ratio)) * health.base_bytes
         if health.changed_bytes >= limit_bytes:
             found.append(
-                Exceeded(threshold=Threshold.DELTA_RATIO, measured=ratio, limit=policy.delta_ratio)
+                Exceeded(
+                    threshold=Threshold.DELTA_RATIO,
+                    measured=ratio,
+                    limit=policy.delta_ratio,
+                    origin=policy.ratio_origin,
+                )
             )
     if policy.delta_count is not None and count >= policy.delta_count:
         found.append(
-            Exceeded(threshold=Threshold.DELTA_COUNT, measured=count, limit=policy.delta_count)
+            Exceeded(
+                threshold=Threshold.DELTA_COUNT,
+                measured=count,
+                limit=policy.delta_count,
+                origin=policy.count_origin,
+            )
         )
     return tuple(found)
 
@@ -259,7 +288,7 @@ def decide(state: AcidState, policy: CompactionPolicy) -> tuple[bool | None, str
     reached = exceeded(health, policy)
     why = " and ".join(str(e) for e in reached)
     if not reached:
-        return None, _below(health)
+        return None, _below(health, policy)
     if any(e.threshold is Threshold.DELTA_RATIO for e in reached):
         return True, why
     if not health.base_bytes:
@@ -267,7 +296,10 @@ def decide(state: AcidState, policy: CompactionPolicy) -> tuple[bool | None, str
     return False, why
 
 
-def _below(health: TableHealth) -> str:
+def _below(health: TableHealth, policy: CompactionPolicy) -> str:
     ratio = health.delta_ratio
     share = "no base to compare with" if ratio is None else f"{100 * ratio:.1f} % of the base"
-    return f"below the thresholds: {health.delta_count} delta directories, {share}"
+    # Every reader knows the defaults and the task's arguments, but not the table's parameters.
+    is_own = policy.count_origin or policy.ratio_origin
+    limits = f"thresholds ({policy})" if is_own else "thresholds"
+    return f"below the {limits}: {health.delta_count} delta directories, {share}"

@@ -66,7 +66,8 @@ class HiveAcidHealthSensor(_ConditionSensor):
     A value reaches its limit if it is equal or higher. The limits for transactions apply to the
     table, and all other limits apply to each partition. The sensor counts only directories and
     files that a compaction would include: those of writes below the lowest open write. The sensor
-    ignores the table property `NO_AUTO_COMPACTION`.
+    ignores the table's own thresholds for compaction, and the parameter `NO_AUTO_COMPACTION`. By
+    default (None), the sensor does not watch a limit.
 
     The result has `table` and `reached`. For each reached limit, `reached` has an entry with
     `partition`, `measure`, `measured` and `limit`. Entries are sorted by how far the limit is

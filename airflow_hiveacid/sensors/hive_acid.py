@@ -16,10 +16,9 @@ from airflow.sdk import conf
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import OMITTED, short_list
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
+from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, hottest_first
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_hiveacid.hooks.health import Look
+    from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 
 _MOST_MAPPED: Final = 1024  # Airflow's default of `max_map_length`
 _OMITTED_KEY: Final = f"return_value{OMITTED}"
@@ -51,7 +51,7 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
     returns = "the partitions that are due, with the measured values and the reason"
 
     @abstractmethod
-    def policy(self) -> CompactionPolicy:
+    def thresholds(self) -> GivenThresholds:
         """Return the thresholds that the rendered arguments describe.
 
         Raises:
@@ -64,15 +64,12 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
 
         table = arguments.table_name(self.table)
         partition = arguments.partition_name(self.partition)
-        policy = self.policy()
-        return look(HiveAcidHook(self.hive_acid_conn_id).endpoint(), table, partition, policy)
+        given = self.thresholds()
+        return look(HiveAcidHook(self.hive_acid_conn_id).endpoint(), table, partition, given)
 
     def trigger(self, **watch: Any) -> CompactionNeededTrigger:  # noqa: ANN401 - passed on
         """Return the trigger that measures this table in the triggerer."""
-        policy = self.policy()
-        return CompactionNeededTrigger(
-            delta_count=policy.delta_count, delta_ratio=policy.delta_ratio, **watch
-        )
+        return CompactionNeededTrigger(**self.thresholds().plain(), **watch)
 
     def answer(
         self, found: list[dict[str, Any]], context: Context, *, omitted: int = 0
@@ -100,13 +97,14 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
 
     def _check_thresholds(self, **given: object) -> None:
         if arguments.is_settled(given):
-            arguments.EarlyChecks(self.task_id).check(lambda *_: self.policy(), **given)
+            arguments.EarlyChecks(self.task_id).check(lambda *_: self.thresholds(), **given)
 
 
 class HiveAcidDeltaCountSensor(HiveAcidThresholdSensor):
     """Wait until a table or partition has `delta_count` delta directories, including delete deltas.
 
-    With `delta_count=10`, the wait ends when there are ten directories.
+    With `delta_count=10`, the wait ends when there are ten directories. By default, the table's own
+    threshold applies, as for `HiveAcidCompactOperator`.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -116,21 +114,21 @@ class HiveAcidDeltaCountSensor(HiveAcidThresholdSensor):
         *HiveAcidThresholdSensor.template_fields,
     )
 
-    def __init__(self, *, delta_count: int | str = DELTA_COUNT, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, *, delta_count: int | str | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
         self.delta_count = delta_count
         self._check_thresholds(delta_count=delta_count)
 
-    def policy(self) -> CompactionPolicy:
-        """Return a policy with only the count as a threshold."""
-        count = arguments.whole_number(self.delta_count, "delta_count")
-        return CompactionPolicy(delta_count=count, delta_ratio=None)
+    def thresholds(self) -> GivenThresholds:
+        """Return the threshold of the count; the ratio is off."""
+        return arguments.thresholds(self.delta_count, Off.OFF)
 
 
 class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
     """Wait until the deltas have at least the fraction `delta_ratio` of the base's bytes.
 
-    A table or partition without a base has no ratio, so the sensor never reports it.
+    A table or partition without a base has no ratio, so the sensor never reports it. By default,
+    the table's own threshold applies, as for `HiveAcidCompactOperator`.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -140,21 +138,21 @@ class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
         *HiveAcidThresholdSensor.template_fields,
     )
 
-    def __init__(self, *, delta_ratio: float | str = DELTA_RATIO, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, *, delta_ratio: float | str | None = None, **kwargs: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**kwargs)
         self.delta_ratio = delta_ratio
         self._check_thresholds(delta_ratio=delta_ratio)
 
-    def policy(self) -> CompactionPolicy:
-        """Return a policy with only the ratio as a threshold."""
-        ratio = arguments.number(self.delta_ratio, "delta_ratio")
-        return CompactionPolicy(delta_count=None, delta_ratio=ratio)
+    def thresholds(self) -> GivenThresholds:
+        """Return the threshold of the ratio; the count is off."""
+        return arguments.thresholds(Off.OFF, self.delta_ratio)
 
 
 class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
     """Wait until a partition reaches `delta_count` or `delta_ratio`.
 
-    `HiveAcidCompactOperator` with `choice="auto"` compacts by the same two thresholds.
+    `HiveAcidCompactOperator` with `choice="auto"` compacts by the same two thresholds, and has the
+    same defaults: the table's own thresholds. `off` switches a threshold off.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -168,8 +166,8 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
     def __init__(
         self,
         *,
-        delta_count: int | str = DELTA_COUNT,
-        delta_ratio: float | str = DELTA_RATIO,
+        delta_count: int | str | None = None,
+        delta_ratio: float | str | None = None,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -177,9 +175,6 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
         self.delta_ratio = delta_ratio
         self._check_thresholds(delta_count=delta_count, delta_ratio=delta_ratio)
 
-    def policy(self) -> CompactionPolicy:
-        """Return a policy with both thresholds."""
-        return CompactionPolicy(
-            delta_count=arguments.whole_number(self.delta_count, "delta_count"),
-            delta_ratio=arguments.number(self.delta_ratio, "delta_ratio"),
-        )
+    def thresholds(self) -> GivenThresholds:
+        """Return both thresholds."""
+        return arguments.thresholds(self.delta_count, self.delta_ratio)

@@ -25,8 +25,8 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
+from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.triggers.poll_threads import poll_in_thread
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class CompactionDueTrigger(BaseEventTrigger):
         self,
         *,
         table: str,
-        delta_count: int | None,
-        delta_ratio: float | None,
+        delta_count: int | str | None,
+        delta_ratio: float | str | None,
         hive_acid_conn_id: str,
         poll_interval_s: float,
         refire_after_s: float,
@@ -92,7 +92,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         self.poll_interval_s = poll_interval_s
         self.refire_after_s = refire_after_s
         self._ref = TableRef.parse(table)
-        self._policy = CompactionPolicy(delta_count=delta_count, delta_ratio=delta_ratio)
+        self._given = arguments.thresholds(delta_count, delta_ratio)
         self._healthy: ValidWriteIdList | None = None
         self._looked_s = float("-inf")
         self._last: Firing | None = None
@@ -109,8 +109,7 @@ class CompactionDueTrigger(BaseEventTrigger):
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
                 "table": self.table,
-                "delta_count": self._policy.delta_count,
-                "delta_ratio": self._policy.delta_ratio,
+                **self._given.plain(),
                 "hive_acid_conn_id": self.hive_acid_conn_id,
                 "poll_interval_s": self.poll_interval_s,
                 "refire_after_s": self.refire_after_s,
@@ -209,7 +208,7 @@ class CompactionDueTrigger(BaseEventTrigger):
     def _look(self, endpoint: MetastoreEndpoint) -> Look:
         from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - see _newest_writes
 
-        return look(endpoint, self.table, None, self._policy)
+        return look(endpoint, self.table, None, self._given)
 
     async def _firing(
         self, endpoint: MetastoreEndpoint, table_id: str, writes: ValidWriteIdList

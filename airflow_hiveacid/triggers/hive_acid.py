@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.triggers.watching import WatchTrigger, findings
 
 if TYPE_CHECKING:
@@ -27,25 +27,24 @@ class CompactionNeededTrigger(WatchTrigger):
     """Fire when a partition reaches a threshold, or when an error shows that waiting is useless.
 
     Args:
-        delta_count: threshold, or None to ignore the count.
-        delta_ratio: threshold, or None to ignore the ratio.
+        delta_count: threshold, `off`, or None for the table's own threshold.
+        delta_ratio: threshold, `off`, or None for the table's own threshold.
         watch: see `WatchTrigger`.
     """
 
     def __init__(
         self,
         *,
-        delta_count: int | None = None,
-        delta_ratio: float | None = None,
+        delta_count: int | str | None = None,
+        delta_ratio: float | str | None = None,
         **watch: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**watch)
-        self.delta_count = delta_count
-        self.delta_ratio = delta_ratio
+        self._given = arguments.thresholds(delta_count, delta_ratio)
 
     def own_arguments(self) -> dict[str, Any]:
         """Return the two thresholds."""
-        return {"delta_count": self.delta_count, "delta_ratio": self.delta_ratio}
+        return self._given.plain()
 
     def most_important_first(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the partitions with the most deltas first."""
@@ -55,5 +54,4 @@ class CompactionNeededTrigger(WatchTrigger):
         """Measure the table once."""
         from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - brings Thrift and Arrow
 
-        policy = CompactionPolicy(delta_count=self.delta_count, delta_ratio=self.delta_ratio)
-        return look(settings.endpoint, self.table, self.partition or None, policy)
+        return look(settings.endpoint, self.table, self.partition or None, self._given)

@@ -59,19 +59,20 @@ def test_table_partition_and_compaction_assets_have_different_names_and_uris() -
 
 
 def test_compaction_assets_with_different_settings_have_different_names_and_uris() -> None:
-    plain = compaction_asset("db.t", delta_count=10, delta_ratio=0.1)
+    plain = compaction_asset("db.t", delta_count=None, delta_ratio=None)
     assert plain == compaction_asset("db.t")
-    few = compaction_asset("db.t", delta_count=5, delta_ratio=None)
+    few = compaction_asset("db.t", delta_count=5, delta_ratio="off")
     assert (few.name, few.uri) == (
-        "db.t compaction delta_count=5 delta_ratio=None",
-        "hiveacid://hive_acid_default/db/t/compaction?delta_count=5&delta_ratio=None",
+        "db.t compaction delta_count=5 delta_ratio=off",
+        "hiveacid://hive_acid_default/db/t/compaction?delta_count=5&delta_ratio=off",
     )
     others = [
+        compaction_asset("db.t", delta_count=10, delta_ratio=0.1),  # not the table's own thresholds
         compaction_asset("db.t", poll_interval=timedelta(seconds=90)),
         compaction_asset("db.t", refire_after=timedelta(days=30)),
     ]
-    assert len({asset.uri for asset in (plain, few, *others)}) == 4
-    assert len({asset.name for asset in (plain, few, *others)}) == 4
+    assert len({asset.uri for asset in (plain, few, *others)}) == 5
+    assert len({asset.name for asset in (plain, few, *others)}) == 5
     for asset in (plain, few, *others):
         assert str(AssetUri.of(asset)) == normalized(urlsplit(asset.uri)).geturl() == asset.uri
 
@@ -81,6 +82,8 @@ def test_wrong_arguments_of_an_asset_are_refused_while_the_dag_is_parsed() -> No
         compaction_asset("no_database")
     with pytest.raises(ConfigurationError, match="delta_count must be 1 or more"):
         compaction_asset("db.t", delta_count=0)
+    with pytest.raises(ConfigurationError, match="delta_count and delta_ratio are both off"):
+        compaction_asset("db.t", delta_count="off", delta_ratio="off")
     with pytest.raises(ConfigurationError, match="poll_interval must be above 0 s, found 0"):
         compaction_asset("db.t", poll_interval=timedelta(0))
     with pytest.raises(ConfigurationError, match="refire_after must be 0 s or more, found -5"):

@@ -29,7 +29,7 @@ def _trigger(table: TableInfo | str, store: AssetStore | None = None, **more: An
     arguments: dict[str, Any] = {
         "table": ref,
         "delta_count": 2,
-        "delta_ratio": None,
+        "delta_ratio": "off",
         "hive_acid_conn_id": "hive_acid_default",
         "poll_interval_s": _POLL_S,
         "refire_after_s": 3600.0,

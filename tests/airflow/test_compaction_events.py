@@ -20,6 +20,7 @@ from airflow_hiveacid.hooks.compaction_watch import newest_writes, queue_state
 from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger, Poll
@@ -107,7 +108,7 @@ def _trigger(store: AssetStore | None = None) -> CompactionDueTrigger:
     trigger = CompactionDueTrigger(
         table=str(_REF),
         delta_count=2,
-        delta_ratio=None,
+        delta_ratio="off",
         hive_acid_conn_id="hms",
         poll_interval_s=60.0,
         refire_after_s=3600.0,
@@ -364,6 +365,16 @@ def test_switching_automatic_compaction_on_again_sends_an_event_without_a_write(
     off = _after(watched, lambda: switch("true"))
     on = _after(watched, lambda: switch(None))
     assert _fired(_trigger(), off, watched.poll, on) == [3]
+
+
+@pytest.mark.parametrize(("own", "given", "poll"), [("3", None, 2), ("3", 2, 1), ("x", 3, 2)])
+def test_without_a_threshold_the_watcher_uses_the_tables_own(
+    watched: _Watched, own: str, given: int | None, poll: int
+) -> None:
+    watched.client.set_table_parameters(_REF, {COUNT_PARAMETER: own})
+    watched.write(2)
+    trigger = _trigger_of("demo.t", delta_count=given)
+    assert _fired(trigger, watched.poll, _after(watched, watched.write)) == [poll]
 
 
 @pytest.mark.parametrize("note", [{"write_id": 2, "at_s": 1.0, "from_a_later_release": 0}, "?"])

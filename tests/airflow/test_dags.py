@@ -201,11 +201,10 @@ def test_the_bootstrap_loads_the_first_day(dag_bag: DagBag) -> None:
 
 def test_the_sensor_and_the_compaction_have_the_same_thresholds(dag_bag: DagBag) -> None:
     dag = dag_bag.dags[COMPACTION]
-    policy = dag.get_task("needed").policy()
+    given = dag.get_task("needed").thresholds()
     spec = dag.get_task("compact").build_job()
     assert isinstance(spec, CompactSpec)
-    assert (policy.delta_count, policy.delta_ratio) == (10, 0.1)
-    assert (spec.delta_count, spec.delta_ratio) == (policy.delta_count, policy.delta_ratio)
+    assert (spec.delta_count, spec.delta_ratio) == (given.delta_count, given.delta_ratio)
     assert spec.choice is CompactionChoice.AUTO
     assert {task.table for task in dag.tasks} == {str(FLIGHTS)}
 

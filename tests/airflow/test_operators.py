@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
+    Off,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -203,6 +204,11 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         ),
     ),
     (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactTablesSpec(tables=("a.*", "*"))),
+    (
+        HiveAcidCompactOperator,
+        {"table": "db.t", "delta_ratio": "{{ 'off' }}"},
+        CompactSpec(target="db.t", delta_count=None, delta_ratio=Off.OFF),
+    ),
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "partition": "{{ '' }}"},

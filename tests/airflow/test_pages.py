@@ -31,7 +31,7 @@ from airflow_hiveacid.operators.collecting.document import (
     named,
 )
 from airflow_hiveacid.operators.collecting.survey import Survey, survey
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -155,7 +155,7 @@ def test_a_page_document_names_transactions_and_locks_but_no_host(
     locks = components_to_define(table.ref, (), LockType.EXCLUSIVE, warehouse.client.generation)
     request = LockRequest(txn_id=txn_id, components=locks, agent_info="etl")
     warehouse.client.lock(request)
-    found = survey(warehouse.client, [f"{warehouse.db}.*"], CompactionPolicy())
+    found = survey(warehouse.client, [f"{warehouse.db}.*"], GivenThresholds())
     made = document(found.numbers, measured_s=0.0, queue=found.queue)
     (row,) = named("rows", made)
     assert (row["table"], row["state"], row["deltas"]) == (f"{warehouse.db}.t", "waiting", 0)

@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, RATIO_PARAMETER
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidCompactionNeededSensor,
@@ -92,6 +93,30 @@ def test_the_combined_sensor_fires_at_either_threshold(warehouse: Warehouse) -> 
         assert rule in found["why"]
 
 
+@pytest.mark.parametrize("sensor", _SENSORS)
+def test_without_arguments_a_sensor_uses_the_tables_own_thresholds(
+    warehouse: Warehouse, sensor: type[HiveAcidThresholdSensor]
+) -> None:
+    table = warehouse.table("t")
+    warehouse.base(table, 1000)
+    warehouse.delta(table, 300)
+    own = {COUNT_PARAMETER: "2", RATIO_PARAMETER: "0.4"}
+    warehouse.client.set_table_parameters(table.ref, own)
+    assert not _fires(sensor(task_id="s", table=str(table.ref)))
+    warehouse.delta(table, 100)
+    found = run_task(sensor(task_id="s", table=str(table.ref)))
+    assert "by table parameter compactorthreshold." in found[0]["why"]
+
+
+def test_a_threshold_that_is_off_does_not_end_the_wait(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    warehouse.base(table, 1000)
+    warehouse.delta(table, 300)
+    for off, fires in (("delta_ratio", False), ("delta_count", True)):
+        sensor = HiveAcidCompactionNeededSensor(task_id="s", table=str(table.ref), **{off: "off"})
+        assert _fires(sensor) is fires
+
+
 def test_the_sensor_returns_only_partitions_that_are_due(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
     for month in (1, 2, 2, 3, 3):
@@ -158,7 +183,7 @@ def test_in_deferrable_mode_the_sensor_defers_to_its_trigger(quiet: TableInfo) -
         "partition": None,
         "hive_acid_conn_id": "hive_acid_default",
         "delta_count": 2,
-        "delta_ratio": None,
+        "delta_ratio": "off",
         "poke_interval_s": 7.0,
         "exponential_backoff": False,
         "max_wait_s": None,
@@ -387,6 +412,7 @@ def test_backoff_and_outage_settings_are_passed_to_the_trigger(answers: list[obj
         (HiveAcidDeltaCountSensor, {"delta_count": 0}),
         (HiveAcidDeltaCountSensor, {"delta_count": "many"}),
         (HiveAcidDeltaRatioSensor, {"delta_ratio": 0}),
+        (HiveAcidDeltaRatioSensor, {"delta_ratio": "off"}),
         (HiveAcidCompactionNeededSensor, {"delta_ratio": "-0.1"}),
     ],
 )

@@ -20,6 +20,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
 from airflow_hiveacid.triggers.poll_threads import poll_in_thread
@@ -81,6 +82,21 @@ def test_the_trigger_fires_once_with_the_table_that_is_due(warehouse: Warehouse)
     (event,) = asyncio.run(all_events())
     (found,) = findings(event)
     assert (found["table"], found["delta_count"], found["delta_ratio"]) == (str(table.ref), 1, 0.1)
+
+
+@pytest.mark.parametrize(("count", "fires"), [("1", True), ("2", False), ("one", False)])
+def test_without_thresholds_the_trigger_uses_the_tables_own(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture, count: str, fires: bool
+) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    warehouse.client.set_table_parameters(table.ref, {COUNT_PARAMETER: count})
+    path, arguments = CompactionNeededTrigger(table=str(table.ref), delta_ratio="off").serialize()
+    assert (arguments["delta_count"], arguments["delta_ratio"]) == (None, "off")
+    trigger = import_string(path)(**arguments)
+    seen = trigger.look(SimpleNamespace(endpoint=HiveAcidHook().endpoint()))
+    assert bool(seen.due) is fires
+    assert ("is not a whole number of 1 or more" in caplog.text) is (count == "one")
 
 
 def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:

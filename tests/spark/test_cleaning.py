@@ -14,7 +14,7 @@ from airflow_hiveacid.hooks.health import look
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from tests.unit.storage.orc_tables import B1, tombstone, write_acid
 
@@ -165,7 +165,7 @@ def test_a_table_with_the_no_auto_compaction_property_is_compacted_only_on_reque
     for number in range(11):
         lab.insert("t", [(number,)], ["id"])
     before = lab.directories("t")
-    seen = look(lab.endpoint, f"{lab.db}.t", None, CompactionPolicy())
+    seen = look(lab.endpoint, f"{lab.db}.t", None, GivenThresholds())
     assert not seen.due
     assert f"{key}=TRUE" in str(seen)
     held = lab.compact("t")
@@ -173,7 +173,7 @@ def test_a_table_with_the_no_auto_compaction_property_is_compacted_only_on_reque
     assert f"{key}=TRUE" in held.details["compactions"][0]["why"]
     assert lab.directories("t") == before
     lab.client.set_table_parameters(TableRef(lab.db, "t"), {key: "false"})
-    assert look(lab.endpoint, f"{lab.db}.t", None, CompactionPolicy()).due
+    assert look(lab.endpoint, f"{lab.db}.t", None, GivenThresholds()).due
     lab.client.set_table_parameters(TableRef(lab.db, "t"), {key: "true"})
     assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
     assert lab.rows("t") == [(number,) for number in range(11)]

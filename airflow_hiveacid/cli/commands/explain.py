@@ -25,8 +25,8 @@ from airflow_hiveacid.operators.collecting.findings import (
     lock_findings,
 )
 from airflow_hiveacid.operators.reporting.plan_text import size_text
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
 
 if TYPE_CHECKING:
     import argparse
@@ -44,14 +44,14 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         NotTransactionalError: the table is not transactional.
         HiveAcidError: the table does not exist or cannot be listed.
     """
-    policy = CompactionPolicy(delta_count=options.delta_count, delta_ratio=options.delta_ratio)
+    given = GivenThresholds(delta_count=options.delta_count, delta_ratio=options.delta_ratio)
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
         facts = facts_of(client, table)
         findings = [
-            *compaction_findings(client, facts, policy),
+            *compaction_findings(client, facts, given.policy_for(table)),
             *lock_findings(facts.locks),
             *_cleaning(client, table),
         ]

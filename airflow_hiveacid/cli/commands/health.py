@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
 from airflow_hiveacid.operators.reporting.plan_text import size_text
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 
 if TYPE_CHECKING:
     import argparse
@@ -37,9 +37,9 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     """
     from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
 
-    policy = CompactionPolicy(delta_count=options.delta_count, delta_ratio=options.delta_ratio)
+    given = GivenThresholds(delta_count=options.delta_count, delta_ratio=options.delta_ratio)
     name = None if options.partition is None else str(options.partition)
-    found = look(cli_metastore.endpoint_of(options), str(options.table), name, policy)
+    found = look(cli_metastore.endpoint_of(options), str(options.table), name, given)
     due = {one.health.partition: one.record()["why"] for one in found.due}
     records = [{**one.record(), "why": due.get(one.partition)} for one in found.healths]
     yield shown(Answer(records=records, columns=COLUMNS, foot=str(found)), options.output)

@@ -6,9 +6,15 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-# The default thresholds for compaction in all operators, sensors and triggers.
+# The thresholds for compaction where neither a task nor a table sets one.
 DELTA_COUNT: Final = 10
 DELTA_RATIO: Final = 0.1
+
+
+class Off(enum.StrEnum):
+    """The value that switches a threshold off; None leaves the threshold to the table."""
+
+    OFF = "off"
 
 
 class CompactionChoice(enum.Enum):
@@ -26,13 +32,14 @@ class CompactSpec:
     Suppose a needed compaction is blocked. Then MINOR and MAJOR fail, and AUTO only reports the
     reason in its result. AUTO compacts in two cases: there are at least `delta_count` delta
     directories, or the deltas have at least `delta_ratio` times the size of the base.
+    `plan.compaction_policy` says what applies if a threshold is None.
     """
 
     target: str
     partition: str | None = None
     choice: CompactionChoice = CompactionChoice.AUTO
-    delta_count: int = DELTA_COUNT
-    delta_ratio: float = DELTA_RATIO
+    delta_count: int | Off | None = None
+    delta_ratio: float | Off | None = None
     plan_only: bool = False
 
 
@@ -49,8 +56,8 @@ class CompactTablesSpec:
 
     tables: tuple[str, ...]
     choice: CompactionChoice = CompactionChoice.AUTO
-    delta_count: int = DELTA_COUNT
-    delta_ratio: float = DELTA_RATIO
+    delta_count: int | Off | None = None
+    delta_ratio: float | Off | None = None
     max_bytes: int | None = None
     plan_only: bool = False
 

@@ -131,7 +131,7 @@ def compaction_findings(
     Args:
         client: the metastore.
         facts: the table.
-        policy: the thresholds.
+        policy: the thresholds that apply to the table.
         names_owners: whether texts contain the names of users and hosts, and messages that may
             contain such names.
 
@@ -149,6 +149,8 @@ def compaction_findings(
             urgency=Urgency.BLOCKED,
             what=f"automatic compaction is switched off by {switched_off}",
         )
+    for complaint in policy.warnings:
+        yield Finding(about="compaction", urgency=Urgency.FINE, what=complaint)
     yield from _queue(facts.entries, names_owners=names_owners)
     held = [one for one in measured if one.visible.delta_count > one.compactable.delta_count]
     if held:
@@ -256,9 +258,9 @@ def _not_due(measured: Sequence[MeasuredRoot], policy: CompactionPolicy) -> str:
     most = max(measured, key=lambda one: one.compactable.delta_count)
     ratio = most.compactable.delta_ratio
     share = "no base" if ratio is None else f"{100 * ratio:.1f} % of the base"
-    limit = f"threshold {policy.delta_count} deltas or {100 * (policy.delta_ratio or 0):g} %"
     return (
-        f"not due: {_name(most.name)} has {most.compactable.delta_count} deltas, {share} ({limit})"
+        f"not due: {_name(most.name)} has {most.compactable.delta_count} deltas, {share}"
+        f" (threshold {policy})"
     )
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.txn_values import OpenTxn
     from airflow_hiveacid.operators.collecting.findings import Finding, TableFacts
+    from airflow_hiveacid.plan.compaction_policy import GivenThresholds
     from airflow_hiveacid.plan.thresholds import CompactionPolicy
     from airflow_hiveacid.versions.history import TableHistory, VersionEntry
 
@@ -62,7 +63,7 @@ class Survey:
     workers: Mapping[str, str]
 
 
-def survey(client: MetastorePort, patterns: Sequence[str], policy: CompactionPolicy) -> Survey:
+def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThresholds) -> Survey:
     """Measure the transactional tables whose names match one of the patterns.
 
     Raises:
@@ -76,7 +77,7 @@ def survey(client: MetastorePort, patterns: Sequence[str], policy: CompactionPol
         numbers=tuple(
             _unmeasured(name, table)
             if isinstance(table, HiveAcidError)
-            else _numbers(client, table, policy, transactions)
+            else _numbers(client, table, given, transactions)
             for name, table in transactional_tables(client, patterns)
         ),
         queue=tuple(_queued(entry) for entry in entries),
@@ -93,11 +94,12 @@ def survey(client: MetastorePort, patterns: Sequence[str], policy: CompactionPol
 def _numbers(
     client: MetastorePort,
     table: TableInfo,
-    policy: CompactionPolicy,
+    given: GivenThresholds,
     transactions: Mapping[TxnId, OpenTxn],
 ) -> TableNumbers:
     from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
 
+    policy = given.policy_for(table)
     try:
         facts = facts_of(client, table)
         findings = [

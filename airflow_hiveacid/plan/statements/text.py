@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Final, assert_never
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import (
+    DELTA_COUNT,
+    DELTA_RATIO,
     CompactionChoice,
     CompactSpec,
     ConversionTarget,
     ConvertSpec,
+    Off,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -43,7 +46,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.plan.statements.dml import quoted, sql_string
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _MOST_ROWS: Final = 3
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -174,9 +177,20 @@ def _compaction(job: CompactSpec) -> str:
     partition = "" if job.partition is None else _partition(_values(job.partition))
     head = f"ALTER TABLE {job.target}{partition} COMPACT"
     if job.choice is CompactionChoice.AUTO:
-        due = f"if there are {job.delta_count} deltas or a delta ratio of {job.delta_ratio:g}"
-        return _planned(f"{head} 'minor' -- or 'major', {due}", plan_only=job.plan_only)
+        due = " or ".join(_thresholds(job))
+        return _planned(f"{head} 'minor' -- or 'major', at {due}", plan_only=job.plan_only)
     return _planned(f"{head} '{job.choice.value}'", plan_only=job.plan_only)
+
+
+def _thresholds(job: CompactSpec) -> Iterator[str]:
+    if job.delta_count is None:
+        yield f"the table's own number of deltas (default {DELTA_COUNT})"
+    elif not isinstance(job.delta_count, Off):
+        yield f"{job.delta_count} deltas"
+    if job.delta_ratio is None:
+        yield f"the table's own delta ratio (default {DELTA_RATIO})"
+    elif not isinstance(job.delta_ratio, Off):
+        yield f"a delta ratio of {job.delta_ratio:g}"
 
 
 def _planned(text: str, *, plan_only: bool) -> str:

@@ -27,7 +27,11 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionType, our_pool
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
 from airflow_hiveacid.operators.collecting.survey import survey
-from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from airflow_hiveacid.plan.compaction_policy import (
+    COUNT_PARAMETER,
+    RATIO_PARAMETER,
+    GivenThresholds,
+)
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -149,7 +153,7 @@ def test_tables_that_cannot_be_read_are_reported_after_the_others(
     assert last.startswith("1 transactional table; 2 tables could not be read: demo.denied (")
     assert "no permission" in last
     assert "demo.my-table (" in last
-    found = survey(client, ["demo.*"], CompactionPolicy())
+    found = survey(client, ["demo.*"], GivenThresholds())
     states = {one.row.table: one.row.state for one in found.numbers}
     assert states == {"demo.denied": "unknown", "demo.my-table": "unknown", "demo.t": "fine"}
 
@@ -203,6 +207,37 @@ def test_health_names_the_thresholds_that_are_reached(
     (due,) = records("health", "demo.t", "--delta-count", "2")
     assert due["why"] == "2 delta directories (threshold 2)"
     assert "demo.t: 2 delta directories" in run("health", "demo.t")
+
+
+def test_commands_use_the_tables_own_threshold_unless_an_option_sets_one(
+    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    client.set_table_parameters(REF, {COUNT_PARAMETER: "2"})
+    why = f"2 delta directories (threshold 2 by table parameter {COUNT_PARAMETER})"
+    assert records("health", "demo.t")[0]["why"] == why
+    assert records("plan", "demo.t")[0]["why"] == f"{why} and no base"
+    assert f"is due: {why}" in records("explain", "demo.t")[0]["finding"]
+    for options in (("--delta-count", "3"), ("--delta-count", "off")):
+        assert records("health", "demo.t", *options)[0]["why"] is None
+        assert records("plan", "demo.t", *options)[0]["kind"] == "none"
+        assert records("explain", "demo.t", *options)[0]["state"] == "fine"
+
+
+def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collection(
+    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    client.set_table_parameters(REF, {COUNT_PARAMETER: "few", RATIO_PARAMETER: "0.3"})
+    (one,) = survey(client, ["demo.*"], GivenThresholds()).numbers
+    findings = [finding[2] for finding in one.details["findings"]]  # type: ignore[index,call-overload]
+    assert one.row.state == "fine"
+    assert f"{COUNT_PARAMETER}='few' is not a whole number of 1 or more" in findings[0]  # type: ignore[operator]
+    assert findings[1].endswith(
+        f"(threshold 10 deltas or 30 % by table parameter {RATIO_PARAMETER})"
+    )  # type: ignore[union-attr]
+    assert findings[0] in [found["finding"] for found in records("explain", "demo.t")]
+    client.set_table_parameters(REF, {COUNT_PARAMETER: "2"})
+    assert survey(client, ["demo.*"], GivenThresholds()).numbers[0].row.due == 1
+    assert survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers[0].row.due == 0
 
 
 def test_a_transaction_is_listed_with_its_job_and_tables_and_can_be_aborted(

@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
+    Off,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -100,7 +101,12 @@ JOBS: dict[str, Job] = {
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),
     "compact_tables": CompactTablesSpec(
-        tables=("db.t", "sales.*"), choice=CompactionChoice.MINOR, max_bytes=5, plan_only=True
+        tables=("db.t", "sales.*"),
+        choice=CompactionChoice.MINOR,
+        delta_count=3,
+        delta_ratio=Off.OFF,
+        max_bytes=5,
+        plan_only=True,
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, plan_only=True),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
@@ -200,3 +206,20 @@ def test_a_kind_that_is_not_a_string_is_refused(kind: object) -> None:
 def test_a_too_deeply_nested_document_is_refused() -> None:
     with pytest.raises(ContractVersionError, match="JSON"):
         JobSpec.parse("[" * 100_000)
+
+
+def test_the_spec_of_one_of_several_tables_keeps_all_that_the_job_gives() -> None:
+    spec = CompactTablesSpec(
+        tables=("db.*",),
+        choice=CompactionChoice.MINOR,
+        delta_count=3,
+        delta_ratio=Off.OFF,
+        plan_only=True,
+    )
+    assert spec.of_table("db.t") == CompactSpec(
+        target="db.t",
+        choice=CompactionChoice.MINOR,
+        delta_count=3,
+        delta_ratio=Off.OFF,
+        plan_only=True,
+    )

@@ -175,7 +175,6 @@ def test_the_record_of_a_due_directory_is_json_with_every_measured_value() -> No
         (10, float("nan")),
         (10, float("inf")),
         (10, 1.01),
-        (None, None),
     ],
 )
 def test_an_invalid_compaction_policy_is_refused(count: int | None, ratio: float | None) -> None:

@@ -15,7 +15,7 @@ from airflow_hiveacid.assets import compaction_asset
 
 def _watch(table: str) -> Asset:
     return compaction_asset(
-        table, delta_count=3, delta_ratio=None, poll_interval=timedelta(seconds=5)
+        table, delta_count=3, delta_ratio="off", poll_interval=timedelta(seconds=5)
     )
 
 

@@ -33,6 +33,7 @@ from airflow_hiveacid.maintenance import compaction_planner, side_by_side, table
 from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import compact as compact_module
@@ -489,6 +490,19 @@ def test_tables_that_cannot_be_compacted_are_skipped_with_the_reason(
     assert there(kept, "base_") == []
     assert warehouse.compact("default.*", choice=CompactionChoice.MAJOR).details["skipped"] == []
     assert len(there(kept, "base_")) == 1
+
+
+def test_each_table_is_compacted_by_its_own_threshold(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, own in (("low", "3"), ("high", "4"), ("wrong", "three")):
+        warehouse.table(name, 3, {COUNT_PARAMETER: own})
+    warehouse.table("plain", 3)
+    result = warehouse.compact("default.*", delta_count=None)
+    assert compacted(result) == {"default.low": True}
+    assert COUNT_PARAMETER in str(result.details["compactions"])
+    (complaint,) = [one for one in caplog.messages if "default.wrong: table parameter" in one]
+    assert "'three' is not a whole number" in complaint
 
 
 def test_a_table_named_without_a_wildcard_must_exist_and_be_transactional(

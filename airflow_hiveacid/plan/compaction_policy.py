@@ -1,0 +1,147 @@
+"""The rule for which thresholds of compaction apply to a table.
+
+A threshold that a task gives comes first, then the one that the table's owner has set with a table
+parameter of Hive, then the default. Operators, sensors, triggers, the collector and the commands
+use this rule.
+
+Example:
+    >>> GivenThresholds(delta_count=5, delta_ratio=Off.OFF)
+    GivenThresholds(delta_count=5, delta_ratio=<Off.OFF: 'off'>)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO, Off
+from airflow_hiveacid.plan.thresholds import (
+    CompactionPolicy,
+    check_delta_count,
+    check_delta_ratio,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.format.table import TableInfo
+
+# A prefix and the name of Hive's setting. Hive's Initiator looks up exactly these names, in the
+# parameters of the table only (CompactorUtil.determineCompactionType). So a different letter case,
+# and parameters of partitions and databases, have no effect.
+COUNT_PARAMETER: Final = "compactorthreshold.hive.compactor.delta.num.threshold"
+RATIO_PARAMETER: Final = "compactorthreshold.hive.compactor.delta.pct.threshold"
+
+_T = TypeVar("_T", int, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenThresholds:
+    """The thresholds that a task gives.
+
+    None leaves a threshold to the table: its parameter applies, or else the default. `Off.OFF`
+    switches a threshold off, even if the table has a parameter for it.
+
+    Raises:
+        ConfigurationError: a threshold is not positive, the ratio is above 1, or both are off.
+    """
+
+    delta_count: int | Off | None = None
+    delta_ratio: float | Off | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.delta_count, int):
+            check_delta_count(self.delta_count)
+        if isinstance(self.delta_ratio, int | float):
+            check_delta_ratio(self.delta_ratio)
+        if self.delta_count is Off.OFF and self.delta_ratio is Off.OFF:
+            raise ConfigurationError(
+                "delta_count and delta_ratio are both off, so no table would ever need compaction;"
+                " leave out one of them, or give it a value"
+            )
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields as plain values, for a trigger's arguments and for XCom."""
+        return {
+            "delta_count": _plain(self.delta_count),
+            "delta_ratio": _plain(self.delta_ratio),
+        }
+
+    def policy_for(self, table: TableInfo) -> CompactionPolicy:
+        """Return the thresholds that apply to a table.
+
+        A partition is due when it reaches a threshold, also one of the table. Hive's Initiator
+        waits until the partition is above the threshold.
+        """
+        count, ratio = (
+            _COUNT.choose(self.delta_count, table),
+            _RATIO.choose(self.delta_ratio, table),
+        )
+        return CompactionPolicy(
+            delta_count=count.value,
+            delta_ratio=ratio.value,
+            count_origin=count.origin,
+            ratio_origin=ratio.origin,
+            warnings=count.warnings + ratio.warnings,
+        )
+
+
+def _plain(given: float | Off | None) -> float | str | None:
+    return given.value if isinstance(given, Off) else given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice(Generic[_T]):
+    value: _T | None
+    origin: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Threshold(Generic[_T]):
+    """A threshold's table parameter, with the parser and the range of its values."""
+
+    parameter: str
+    default: _T
+    parse: Callable[[str], _T]
+    check: Callable[[_T], None]
+    expected: str
+
+    def choose(self, given: _T | Off | None, table: TableInfo) -> _Choice[_T]:
+        if given is not None:
+            return _Choice(value=None if isinstance(given, Off) else given)
+        text = table.parameters.get(self.parameter)
+        if text is None:
+            return _Choice(value=self.default)
+        try:
+            value = self.parse(text)
+            self.check(value)
+        except (ValueError, ConfigurationError):
+            # Hive marks the compaction as failed. Here the default applies: without compaction,
+            # readers of the table would become slower and slower, and one table's wrong parameter
+            # would fail the task that compacts many tables. A ratio above 1 is valid for Hive, but
+            # is a percentage by mistake, as in a task's argument (`check_delta_ratio`).
+            complaint = (
+                f"{table.ref}: table parameter {self.parameter}={text[:60]!r} is not"
+                f" {self.expected}, so the default {self.default} applies; correct the parameter"
+                " or unset it"
+            )
+            return _Choice(value=self.default, warnings=(complaint,))
+        return _Choice(value=value, origin=f"table parameter {self.parameter}")
+
+
+_COUNT: Final = _Threshold(
+    parameter=COUNT_PARAMETER,
+    default=DELTA_COUNT,
+    parse=int,
+    check=check_delta_count,
+    expected="a whole number of 1 or more",
+)
+_RATIO: Final = _Threshold(
+    parameter=RATIO_PARAMETER,
+    default=DELTA_RATIO,
+    parse=float,
+    check=check_delta_ratio,
+    expected="a number above 0 and at most 1",
+)

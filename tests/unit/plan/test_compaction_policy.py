@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, Off
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.compaction_policy import (
+    COUNT_PARAMETER,
+    RATIO_PARAMETER,
+    GivenThresholds,
+)
+from airflow_hiveacid.plan.statements.text import statement_text
+from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
+
+_COUNT = "compactorthreshold.hive.compactor.delta.num.threshold"
+_RATIO = "compactorthreshold.hive.compactor.delta.pct.threshold"
+
+
+def _table(**parameters: str) -> TableInfo:
+    return TableInfo(ref=TableRef("db", "t"), location="/t", columns=(), parameters=parameters)
+
+
+def _own(count: str = "5", ratio: str = "0.5") -> TableInfo:
+    return _table(**{_COUNT: count, _RATIO: ratio})
+
+
+def test_without_any_setting_the_defaults_apply() -> None:
+    assert GivenThresholds().policy_for(_table()) == CompactionPolicy()
+
+
+def test_the_parameters_have_the_names_that_hive_reads() -> None:
+    assert (COUNT_PARAMETER, RATIO_PARAMETER) == (_COUNT, _RATIO)
+
+
+def test_a_tables_own_thresholds_replace_the_defaults() -> None:
+    assert GivenThresholds().policy_for(_own()) == CompactionPolicy(
+        delta_count=5,
+        delta_ratio=0.5,
+        count_origin=f"table parameter {_COUNT}",
+        ratio_origin=f"table parameter {_RATIO}",
+    )
+
+
+def test_thresholds_of_the_task_replace_those_of_the_table() -> None:
+    given = GivenThresholds(delta_count=3, delta_ratio=0.25)
+    assert given.policy_for(_own()) == CompactionPolicy(delta_count=3, delta_ratio=0.25)
+
+
+def test_each_threshold_is_chosen_independently() -> None:
+    policy = GivenThresholds(delta_count=3).policy_for(_own())
+    assert (policy.delta_count, policy.count_origin) == (3, "")
+    assert (policy.delta_ratio, policy.ratio_origin) == (0.5, f"table parameter {_RATIO}")
+    only_count = GivenThresholds().policy_for(_table(**{_COUNT: "7"}))
+    assert (only_count.delta_count, only_count.delta_ratio) == (7, 0.1)
+
+
+def test_a_threshold_that_is_off_does_not_apply_even_if_the_table_sets_it() -> None:
+    without_ratio = GivenThresholds(delta_ratio=Off.OFF).policy_for(_own())
+    assert (without_ratio.delta_count, without_ratio.delta_ratio) == (5, None)
+    without_count = GivenThresholds(delta_count=Off.OFF).policy_for(_own())
+    assert (without_count.delta_count, without_count.delta_ratio) == (None, 0.5)
+
+
+def test_parameters_in_a_different_letter_case_have_no_effect_as_in_hive() -> None:
+    table = _table(**{_COUNT.upper(): "5", _RATIO.title(): "0.5"})
+    assert GivenThresholds().policy_for(table) == CompactionPolicy()
+
+
+@pytest.mark.parametrize("text", ["", "ten", "0", "-5", "2.5", "9" * 5000])
+def test_an_invalid_count_of_the_table_is_reported_and_the_default_applies(text: str) -> None:
+    policy = GivenThresholds().policy_for(_own(count=text))
+    assert (policy.delta_count, policy.delta_ratio, policy.count_origin) == (10, 0.5, "")
+    (complaint,) = policy.warnings
+    assert complaint.startswith(f"db.t: table parameter {_COUNT}={text[:60]!r} is not a whole")
+    assert complaint.endswith(
+        "number of 1 or more, so the default 10 applies; correct the parameter or unset it"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "ten", "0", "-0.5", "1.01", "10", "nan", "inf"])
+def test_an_invalid_ratio_of_the_table_is_reported_and_the_default_applies(text: str) -> None:
+    policy = GivenThresholds().policy_for(_own(ratio=text))
+    assert (policy.delta_count, policy.delta_ratio, policy.ratio_origin) == (5, 0.1, "")
+    (complaint,) = policy.warnings
+    assert complaint == (
+        f"db.t: table parameter {_RATIO}={text!r} is not a number above 0 and at most 1, so the"
+        " default 0.1 applies; correct the parameter or unset it"
+    )
+
+
+def test_an_invalid_parameter_is_not_reported_if_it_has_no_effect() -> None:
+    table = _own(count="ten", ratio="ten")
+    assert GivenThresholds(delta_count=3, delta_ratio=Off.OFF).policy_for(table).warnings == ()
+
+
+@pytest.mark.parametrize(("deltas", "is_due"), [(4, False), (5, True)])
+def test_a_tables_own_count_is_reached_as_the_default_is(deltas: int, is_due: bool) -> None:
+    health = TableHealth(table="db.t", location="/t", deltas=deltas)
+    assert bool(exceeded(health, GivenThresholds().policy_for(_own()))) is is_due
+
+
+def test_the_reason_names_the_parameter_that_sets_a_threshold() -> None:
+    health = TableHealth(table="db.t", location="/t", base_bytes=100, deltas=5, delta_bytes=50)
+    assert [str(one) for one in exceeded(health, GivenThresholds().policy_for(_own()))] == [
+        f"deltas hold 50.0 % of the base (threshold 50.0 % by table parameter {_RATIO})",
+        f"5 delta directories (threshold 5 by table parameter {_COUNT})",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (GivenThresholds(), f"5 deltas by table parameter {_COUNT} or 10 %"),
+        (GivenThresholds(delta_count=3), "3 deltas or 10 %"),
+        (GivenThresholds(delta_count=Off.OFF), "10 %"),
+        (GivenThresholds(delta_count=3, delta_ratio=Off.OFF), "3 deltas"),
+    ],
+)
+def test_a_policy_reads_as_its_thresholds(given: GivenThresholds, text: str) -> None:
+    assert str(given.policy_for(_table(**{_COUNT: "5"}))) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (GivenThresholds(delta_count=3, delta_ratio=0.25), "3 deltas or a delta ratio of 0.25"),
+        (GivenThresholds(delta_count=3, delta_ratio=Off.OFF), "3 deltas"),
+        (
+            GivenThresholds(delta_count=Off.OFF),
+            "the table's own delta ratio (default 0.1)",
+        ),
+        (
+            GivenThresholds(delta_ratio=0.25),
+            "the table's own number of deltas (default 10) or a delta ratio of 0.25",
+        ),
+    ],
+)
+def test_the_statement_of_a_compaction_says_when_it_compacts(
+    given: GivenThresholds, text: str
+) -> None:
+    spec = CompactSpec(target="db.t", delta_count=given.delta_count, delta_ratio=given.delta_ratio)
+    assert statement_text(spec) == f"ALTER TABLE db.t COMPACT 'minor' -- or 'major', at {text}"
+
+
+@pytest.mark.parametrize("word", ["off", " OFF ", Off.OFF])
+def test_off_is_a_value_of_both_arguments(word: str) -> None:
+    assert arguments.delta_count(word, "delta_count") is Off.OFF
+    assert arguments.delta_ratio(word, "delta_ratio") is Off.OFF
+
+
+def test_the_plain_values_of_thresholds_give_the_same_thresholds_again() -> None:
+    for given in (
+        GivenThresholds(),
+        GivenThresholds(delta_count=3, delta_ratio=Off.OFF),
+        GivenThresholds(delta_count=Off.OFF, delta_ratio=0.5),
+    ):
+        plain = given.plain()
+        assert {type(value) for value in plain.values()} <= {int, float, str, type(None)}
+        assert arguments.thresholds(plain["delta_count"], plain["delta_ratio"]) == given
+
+
+@pytest.mark.parametrize(
+    ("count", "ratio", "why"),
+    [
+        (0, None, "delta_count must be 1 or more"),
+        (None, 10, "For 10 %, use 0.1"),
+        ("ten", None, "delta_count must be a whole number"),
+        ("off", "off", "delta_count and delta_ratio are both off"),
+        (False, None, "delta_count must be a whole number"),  # what YAML makes of `off`
+    ],
+)
+def test_invalid_thresholds_of_a_task_are_refused(count: object, ratio: object, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        arguments.thresholds(count, ratio)  # type: ignore[arg-type]
