@@ -13,13 +13,13 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
-    JobFailedError,
     LocationPermissionError,
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     PartitionsFailedError,
     TableNotFoundError,
+    TaskKilledError,
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import METADATA_FILE
@@ -550,7 +550,7 @@ def test_a_killed_cleaning_stops_at_its_next_step(
         return real(*given, **more)
 
     monkeypatch.setattr(clean_table, "with_past", killed)
-    with pytest.raises(JobFailedError, match="the task was killed"):
+    with pytest.raises(TaskKilledError, match="the task was killed"):
         run_task(task)
     assert len(_there(root)) == 3
 
