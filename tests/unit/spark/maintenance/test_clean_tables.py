@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
-from airflow_hiveacid.maintenance import clean_table, clean_tables, many_tables, side_by_side
+from airflow_hiveacid.maintenance import clean_table, many_tables, side_by_side
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
 from airflow_hiveacid.maintenance.results import cleanings_result
@@ -259,9 +259,9 @@ def test_staging_directories_of_crashed_writers_are_removed(warehouse: Warehouse
     assert (cleaned(result)["default.a"]["removed"], result.details["cleaned_partitions"]) == (3, 1)
 
 
-@pytest.mark.parametrize("where", [clean_table, clean_tables])
+@pytest.mark.parametrize("when", ["before its first look", "while it is cleaned"])
 def test_a_table_that_is_dropped_meanwhile_is_skipped(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, where: object
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     gone = warehouse.table("gone")
     warehouse.table("good")
@@ -270,7 +270,7 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
         warehouse.client.drop_table(gone.ref)
         shutil.rmtree(warehouse.root / "gone")
 
-    if where is clean_tables:  # before the job's first look at the table
+    if when == "before its first look":
         of = clean_table.TableCleaning.of
 
         def dropped_first(client: FakeClient, spec: Any, on_step: Any) -> Any:  # noqa: ANN401
