@@ -6,6 +6,7 @@ with left-over files. Needs no Spark.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.table import TableRef
@@ -30,9 +31,93 @@ from airflow_hiveacid.versions.keeping import opted_out_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+    from airflow_hiveacid.maintenance.overview import Overview
     from airflow_hiveacid.metastore.port import MetastorePort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCleaning:
+    """The cleaning of one table: first of its partitions, in any order, then of the other places.
+
+    `why_not` is the reason if cleaning is turned off for the table. Otherwise `why_not` is None.
+    """
+
+    table: TableInfo
+    spec: CleanSpec
+    partitions: Sequence[PartitionInfo]
+    overview: Overview
+    why_not: str | None
+    on_step: Callable[[str], None]
+
+    @classmethod
+    def of(
+        cls, client: MetastorePort, spec: CleanSpec, on_step: Callable[[str], None]
+    ) -> TableCleaning:
+        """Prepare the cleaning of a table.
+
+        Raises:
+            InputError: the table is missing or of the wrong kind.
+            LocationPermissionError: the table's location cannot be written to.
+        """
+        on_step("table")
+        table = _cleanable(client, spec)
+        partitions = partitions_of(client, table, spec.partition)
+        if not spec.plan_only:
+            # First end the queue entries of dead workers. While a compaction seems to run, no
+            # guarantee for the table's versions can begin.
+            end_dead_entries(client, table.ref)
+        table, overview = with_past(client, table, plan_only=spec.plan_only)
+        turned_off_by = opted_out_of(table, NO_CLEANUP)
+        return cls(
+            table=table,
+            spec=spec,
+            partitions=partitions,
+            overview=overview,
+            why_not=turned_off_by and f"cleaning is turned off by {turned_off_by}",
+            on_step=on_step,
+        )
+
+    def clean(self, client: MetastorePort, partition: PartitionInfo) -> CleaningOutcome:
+        """Clean one partition.
+
+        Raises:
+            HiveAcidError: as in `Cleaner.clean`.
+        """
+        self.on_step("partition")
+        return self._cleaner(client).clean(partition)
+
+    def finish(
+        self, client: MetastorePort, outcomes: Sequence[CleaningOutcome]
+    ) -> list[CleaningOutcome]:
+        """Clean the table's other places; return one outcome for each.
+
+        Args:
+            client: the metastore.
+            outcomes: the outcomes of all partitions.
+
+        Raises:
+            StorageError: a place cannot be listed or cleaned.
+        """
+        is_whole = self.spec.partition is None
+        if is_whole and not self.spec.plan_only:
+            forget_unreadable(self.table, outcomes, self.overview.notes)
+        cleaner = self._cleaner(client)
+        locations = _uploaded_to(self.table, self.spec, [p.location for p in self.partitions])
+        return [
+            *([cleaner.clean_staging()] if is_whole and self.table.is_partitioned else ()),
+            *map(cleaner.clean_uploads, locations),
+        ]
+
+    def _cleaner(self, client: MetastorePort) -> Cleaner:
+        return Cleaner(
+            client=client,
+            table=self.table,
+            spec=self.spec,
+            on_step=self.on_step,
+            overview=self.overview,
+        )
 
 
 def clean_table(
@@ -45,35 +130,18 @@ def clean_table(
         LocationPermissionError: the table's location cannot be written to.
         PartitionsFailedError: at least one of several partitions failed.
     """
-    table = _cleanable(client, spec)
-    partitions = partitions_of(client, table, spec.partition)
-    if not spec.plan_only:
-        # First end the queue entries of dead workers. While a compaction seems to run, no guarantee
-        # for the table's versions can begin.
-        end_dead_entries(client, table.ref)
-    table, overview = with_past(client, table, plan_only=spec.plan_only)
-    why_not = opted_out_of(table, NO_CLEANUP)
-    if why_not is not None:
-        return [left_alone(table, f"cleaning is turned off by {why_not}")]
-
-    def cleaner(client: MetastorePort) -> Cleaner:
-        return Cleaner(client=client, table=table, spec=spec, on_step=on_step, overview=overview)
-
+    cleaning = TableCleaning.of(client, spec, on_step)
+    if cleaning.why_not is not None:
+        return [left_alone(cleaning.table, cleaning.why_not)]
     outcomes = each_partition(
         client,
-        table,
-        partitions,
-        lambda c, p: cleaner(c).clean(p),
-        at_once=len(partitions),
+        cleaning.table,
+        cleaning.partitions,
+        cleaning.clean,
+        at_once=len(cleaning.partitions),
         describe=lambda outcome: outcome.text,
     )
-    if spec.partition is None and not spec.plan_only:
-        forget_unreadable(table, outcomes, overview.notes)
-    if table.is_partitioned and spec.partition is None:
-        outcomes.append(cleaner(client).clean_staging())
-    for location in _uploaded_to(table, spec, [p.location for p in partitions]):
-        outcomes.append(cleaner(client).clean_uploads(location))
-    return outcomes
+    return [*outcomes, *cleaning.finish(client, outcomes)]
 
 
 def _cleanable(client: MetastorePort, spec: CleanSpec) -> TableInfo:

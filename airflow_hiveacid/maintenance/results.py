@@ -13,9 +13,16 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, CompactTablesSpec
+    from airflow_hiveacid.jobs.specs.maintenance import (
+        CleanSpec,
+        CleanTablesSpec,
+        CompactSpec,
+        CompactTablesSpec,
+    )
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
+    from airflow_hiveacid.maintenance.clean_tables import TablesCleaning
     from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.many_tables import TablesRun
     from airflow_hiveacid.maintenance.tables_planner import TablesPlan
 
 
@@ -33,6 +40,32 @@ def cleaning_result(
         files=len(removed),
         size_bytes=sum(one.size_bytes for one in removed),
         details={"cleanings": [to_json(outcome) for outcome in outcomes]},
+    )
+
+
+def cleanings_result(job: JobSpec, spec: CleanTablesSpec, run: TablesCleaning) -> JobResult:
+    """Return the result of a cleaning of many tables, or of its plan.
+
+    The tables with the largest removed and kept directories come first.
+    """
+    largest_first = sorted(
+        run.cleaned, key=lambda one: one.removed_bytes + one.kept_bytes, reverse=True
+    )
+    removed = sum(one.removed for one in run.cleaned)
+    return JobResult(
+        kind=job.kind,
+        job_key=job.job_key,
+        status=_status(is_plan=spec.plan_only, is_done=bool(removed)),
+        table=spec.target,
+        files=removed,
+        size_bytes=sum(one.removed_bytes for one in run.cleaned),
+        details={
+            "cleanings": [to_json(one) for one in largest_first],
+            "cleaned_partitions": sum(one.partitions for one in run.cleaned),
+            "kept": sum(one.kept for one in run.cleaned),
+            "kept_bytes": sum(one.kept_bytes for one in run.cleaned),
+            **_tables_of(run),
+        },
     )
 
 
@@ -75,11 +108,18 @@ def compactions_result(job: JobSpec, spec: CompactTablesSpec, run: TablesPlan) -
         size_bytes=sum(outcome.bytes_out for outcome in done),
         details={
             "compactions": compactions,
-            "tables": run.tables,
-            "partitions": run.partitions,
-            "skipped": [{"table": table, "why": why} for table, why in run.skipped.items()],
+            **_tables_of(run),
         },
     )
+
+
+def _tables_of(run: TablesRun) -> dict[str, JsonValue]:
+    """Return what the results of all jobs of many tables contain."""
+    return {
+        "tables": run.tables,
+        "partitions": run.partitions,
+        "skipped": [{"table": table, "why": why} for table, why in run.skipped.items()],
+    }
 
 
 def _record(outcome: CompactionOutcome) -> dict[str, JsonValue]:

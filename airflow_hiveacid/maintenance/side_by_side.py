@@ -14,7 +14,12 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from airflow_hiveacid.format.errors import FencedError, HiveAcidError, PartitionsFailedError
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    HiveAcidError,
+    PartitionsFailedError,
+    TaskKilledError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +33,9 @@ _R = TypeVar("_R")
 # Only a few partitions are processed at a time. Each partition needs a connection, and a
 # metastore's database allows only a few dozen connections.
 _MOST_AT_ONCE: Final = 8
+
+ENDS_ALL: Final = (FencedError, TaskKilledError)
+"""Errors that concern the whole job. After such an error, no further piece is started."""
 
 log = logging.getLogger("hiveacid")
 
@@ -47,6 +55,7 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
 
     Raises:
         FencedError: a newer copy of the job is running.
+        TaskKilledError: Airflow has killed the task.
         HiveAcidError: the only partition failed.
         PartitionsFailedError: at least one of several partitions failed. The other partitions are
             done.
@@ -60,7 +69,7 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
         if isinstance(result, HiveAcidError)
     }
     for error in failed.values():
-        if isinstance(error, FencedError) or len(partitions) == 1:
+        if isinstance(error, ENDS_ALL) or len(partitions) == 1:
             raise error
     if failed:
         raise PartitionsFailedError(
@@ -86,22 +95,22 @@ def each_piece(
 ) -> list[_R | HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
-    After a `FencedError`, no further piece is started, because a newer copy of the job does the
-    work. The pieces that were not started get the same error. `name` names a piece in the log.
+    After an error of `ENDS_ALL`, no further piece is started. The pieces that were not started get
+    the same error. `name` names a piece in the log.
     """
     connections = _Connections(client)
-    fenced: list[FencedError] = []
+    ended: list[HiveAcidError] = []
 
     def one(piece: _P) -> _R | HiveAcidError:
-        if fenced:
-            return fenced[0]
+        if ended:
+            return ended[0]
         try:
             with connections.one() as own:
                 return work(own, piece)
         except HiveAcidError as error:
             log.warning("%s failed: %s", name(piece), error)
-            if isinstance(error, FencedError):
-                fenced.append(error)
+            if isinstance(error, ENDS_ALL):
+                ended.append(error)
             return error
 
     try:

@@ -13,9 +13,11 @@ from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.maintenance.results import (
     cleaning_result,
+    cleanings_result,
     compaction_result,
     compactions_result,
 )
@@ -27,7 +29,12 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, CompactTablesSpec
+    from airflow_hiveacid.jobs.specs.maintenance import (
+        CleanSpec,
+        CleanTablesSpec,
+        CompactSpec,
+        CompactTablesSpec,
+    )
     from airflow_hiveacid.metastore.port import MetastorePort
 
 log = logging.getLogger("hiveacid")
@@ -43,6 +50,18 @@ def cleaned(
     """
     _warn(client)
     return cleaning_result(job, spec, clean_table(client, spec, on_step))
+
+
+def cleaned_tables(
+    client: MetastorePort, job: JobSpec, spec: CleanTablesSpec, on_step: Callable[[str], None]
+) -> JobResult:
+    """Clean the tables of `spec`, or plan the cleaning, and return the result.
+
+    Raises:
+        HiveAcidError: as in `clean_tables`.
+    """
+    _warn(client)
+    return cleanings_result(job, spec, clean_tables(client, spec, on_step))
 
 
 def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -> JobResult | None:
@@ -92,7 +111,7 @@ def nothing_to_compact_in_tables(
     plan = plan_tables(client, spec)
     if spec.plan_only:
         plan.report_due()
-        plan.check(spec)
+        plan.check(spec.target, plan.done)
     elif plan.due or plan.failed:
         return None
     _warn(client)

@@ -15,6 +15,7 @@ from airflow_hiveacid.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
+    from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
     from airflow_hiveacid.operators.collect import HiveAcidCollectOperator
     from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
     from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
@@ -40,6 +41,7 @@ else:  # mypy must not see `__getattr__`: it would accept names that are not exp
         __name__,
         {
             "airflow_hiveacid.operators.change_feed": ("HiveAcidChangeFeedOperator",),
+            "airflow_hiveacid.operators.clean_tables": ("HiveAcidCleanTablesOperator",),
             "airflow_hiveacid.operators.collect": ("HiveAcidCollectOperator",),
             "airflow_hiveacid.operators.compact_tables": ("HiveAcidCompactTablesOperator",),
             "airflow_hiveacid.operators.convert": ("HiveAcidConvertOperator",),
@@ -66,6 +68,7 @@ else:  # mypy must not see `__getattr__`: it would accept names that are not exp
 __all__ = [
     "HiveAcidChangeFeedOperator",
     "HiveAcidCleanOperator",
+    "HiveAcidCleanTablesOperator",
     "HiveAcidCollectOperator",
     "HiveAcidCompactOperator",
     "HiveAcidCompactTablesOperator",

@@ -13,9 +13,9 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactionChoice,
     CompactTablesSpec,
 )
+from airflow_hiveacid.operators.many_tables import ManyTablesOperator
 from airflow_hiveacid.operators.reporting.plan_text import table_lines
-from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
-from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 
-class HiveAcidCompactTablesOperator(WorkerFirstOperator):
+class HiveAcidCompactTablesOperator(ManyTablesOperator):
     """Compact all transactional tables with matching names, with one Spark driver.
 
     Each partition is compacted in its own transaction, several at a time. If a partition fails, the
@@ -61,8 +61,7 @@ class HiveAcidCompactTablesOperator(WorkerFirstOperator):
         "delta_count",
         "delta_ratio",
         "max_bytes",
-        "plan_only",
-        *WorkerFirstOperator.template_fields,
+        *ManyTablesOperator.template_fields,
     )
 
     def __init__(  # noqa: PLR0913 - each is a separate choice
@@ -76,20 +75,16 @@ class HiveAcidCompactTablesOperator(WorkerFirstOperator):
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(**kwargs)
-        self.tables = tables
+        super().__init__(tables=tables, plan_only=plan_only, **kwargs)
         self.choice = choice
         self.delta_count = delta_count
         self.delta_ratio = delta_ratio
         self.max_bytes = max_bytes
-        self.plan_only = plan_only
         early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_patterns, tables=tables)
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
         early.check(arguments.delta_count, delta_count=delta_count)
         early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
         early.check(arguments.optional_bytes, max_bytes=max_bytes)
-        early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
@@ -102,20 +97,6 @@ class HiveAcidCompactTablesOperator(WorkerFirstOperator):
             max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
-
-    @property
-    def linked_table(self) -> str:
-        """Empty, because the task has several tables."""
-        return ""
-
-    @property
-    def map_label(self) -> str:
-        """The names and patterns of a mapped task."""
-        return ", ".join(arguments.table_patterns(self.tables, "tables"))[:LONGEST_LABEL]
-
-    def statement_text(self) -> str:
-        """Return an empty string, because no SQL statement compacts several tables."""
-        return ""
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Return the result if no partition is due, or the plan with `plan_only`.

@@ -27,8 +27,8 @@ from airflow_hiveacid.format.errors import (
     ConfigurationError,
     EarlierRunUnknownError,
     HiveAcidError,
-    JobFailedError,
     StatementChangedError,
+    TaskKilledError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
@@ -461,7 +461,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                     self._check_before_submit(context, submission, hook)
                 failure = self._submit(context, submission, woken)
             if self._is_killed:
-                raise JobFailedError(
+                raise TaskKilledError(
                     "the task was killed: its Spark driver was stopped, its transaction aborted"
                 ) from None
             result = self._at_work.collect(spec, failure)
@@ -516,7 +516,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         Raises:
             ClusterError: YARN does not confirm that the driver has ended, or does not allow us to
                 kill it.
-            JobFailedError: the task was killed during the call.
+            TaskKilledError: the task was killed during the call.
         """
         if not self._has_left_driver(context):
             return  # no earlier submission is stored, and there may be no Spark connection
@@ -531,7 +531,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         try:
             submitter.end_left()
         except InterruptedError as exc:
-            raise JobFailedError("the task was killed") from exc
+            raise TaskKilledError from exc
 
     def _resolve_target(self) -> SparkTarget:
         environment = {**os.environ, **(self.env_vars or {})}

@@ -15,7 +15,7 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.format.errors import TaskKilledError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.operators.reporting.plan_text import answer_lines, compaction_lines
@@ -165,7 +165,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         self, context: Context, statement: MetastoreStatement, order: Order, note: StatementNote
     ) -> JobResult:
         if self._is_killed:
-            raise JobFailedError("the task was killed")
+            raise TaskKilledError
         self._spec, self._order = None, order
         try:
             # A query changes nothing, so it may run beside an earlier try's driver. A later

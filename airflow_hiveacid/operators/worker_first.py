@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
-    JobFailedError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     PartitionsFailedError,
     StorageError,
+    TaskKilledError,
     UnsupportedTableError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
@@ -113,10 +113,10 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         """Raise an error if Airflow has killed the task; the job calls this at each of its steps.
 
         Raises:
-            JobFailedError: the task was killed.
+            TaskKilledError: the task was killed.
         """
         if self._is_killed:
-            raise JobFailedError("the task was killed")
+            raise TaskKilledError
 
     @property
     def _may_use_worker(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,12 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanTablesSpec,
+    CompactionChoice,
+    CompactSpec,
+    CompactTablesSpec,
+)
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
 from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
 from airflow_hiveacid.plan.arguments import partition_name
@@ -36,15 +42,16 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "dags"
 EXAMPLE_FILES = (
-    "readme",
-    "sql",
-    "transaction",
-    "program",
-    "compaction",
-    "partitions",
-    "maintenance",
-    "change_feed",
-    "backfill",
+    "example_readme",
+    "example_sql",
+    "example_transaction",
+    "example_program",
+    "example_compaction",
+    "example_partitions",
+    "example_maintenance",
+    "example_change_feed",
+    "example_backfill",
+    "compact_warehouse",
 )
 EXAMPLES = (
     "merge_customers",
@@ -52,6 +59,7 @@ EXAMPLES = (
     "settle_orders",
     "merge_orders",
     "compact_customers",
+    "compact_warehouse",
     "compact_changed_partitions",
     "maintain_orders",
     "orders_feed",
@@ -236,7 +244,7 @@ def minutes_between(dag: DAG) -> float:
 
 def test_the_documentation_shows_the_code_of_the_example_dags() -> None:
     shown = [ast.dump(ast.parse(block)) for block in python_blocks() if "DAG(" in block]
-    examples = [ast.parse((FOLDER / f"example_{name}.py").read_text()) for name in EXAMPLE_FILES]
+    examples = [ast.parse((FOLDER / f"{name}.py").read_text()) for name in EXAMPLE_FILES]
     for code in examples:
         del code.body[0]  # its docstring
     assert sorted(shown) == sorted(ast.dump(code) for code in examples)
@@ -309,3 +317,44 @@ def test_the_approval_request_shows_the_compaction_plan(dag_bag: DagBag) -> None
         "* the table: none, nothing to compact",
         "",
     ]
+
+
+@pytest.mark.parametrize("plan_only", [True, False])
+def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
+    dag_bag: DagBag, plan_only: bool
+) -> None:
+    dag = dag_bag.dags["compact_warehouse"]
+    given = {
+        "tables": ["sales.*", "demo.orders"],
+        "delta_count": 5,
+        "delta_ratio": 0.25,
+        "max_bytes": 10,
+        "retention_hours": 0.5,
+        "plan_only": plan_only,
+    }
+    assert given.keys() == dag.params.dump().keys()
+    jobs = []
+    for task_id in ("compact", "clean"):
+        task = copy(dag.get_task(task_id))
+        for name in task.template_fields:
+            value = task.render_template(getattr(task, name), {"params": given})
+            setattr(task, name, value)
+        jobs.append(task.build_job())
+    tables = ("sales.*", "demo.orders")
+    assert jobs == [
+        CompactTablesSpec(
+            tables=tables, delta_count=5, delta_ratio=0.25, max_bytes=10, plan_only=plan_only
+        ),
+        CleanTablesSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
+    ]
+
+
+def test_the_warehouse_dag_runs_once_a_night_and_ends_before_the_day(dag_bag: DagBag) -> None:
+    dag = dag_bag.dags["compact_warehouse"]
+    begin = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    runs = list(serialised(dag).iter_dagrun_infos_between(begin, begin + timedelta(days=3)))
+    assert [run.run_after.hour for run in runs] == [0, 0, 0]  # one o'clock in Zurich
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    assert dag.get_task("compact").downstream_task_ids == {"clean"}
+    limits = [task.execution_timeout for task in dag.tasks]
+    assert sum(limits, timedelta()) <= dag.dagrun_timeout <= timedelta(hours=5)

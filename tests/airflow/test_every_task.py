@@ -24,6 +24,7 @@ _SOURCE: Final = {"source": {"table": "db.s"}}
 _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
     "HiveAcidChangeFeedOperator": {**_TABLE, "location": "file:/feed"},
     "HiveAcidCleanOperator": _TABLE,
+    "HiveAcidCleanTablesOperator": {"tables": "db.*"},
     "HiveAcidCollectOperator": {},
     "HiveAcidCompactOperator": _TABLE,
     "HiveAcidCompactTablesOperator": {"tables": "db.*"},

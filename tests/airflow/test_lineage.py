@@ -144,6 +144,7 @@ _SPARK_TASKS: Final = (
     (operators.HiveAcidCompactOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
     (operators.HiveAcidCompactTablesOperator(task_id="task", tables="demo.*"), [], []),
     (operators.HiveAcidCleanOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
+    (operators.HiveAcidCleanTablesOperator(task_id="task", tables="demo.*"), [], []),
     (
         operators.HiveAcidConvertOperator(task_id="task", table="demo.orders", to="flat"),
         [],

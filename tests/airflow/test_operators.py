@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
+    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
     CompactTablesSpec,
@@ -36,6 +37,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.operators.change_feed import HiveAcidChangeFeedOperator
+from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
 from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
 from airflow_hiveacid.operators.convert import HiveAcidConvertOperator
 from airflow_hiveacid.operators.hive_acid import (
@@ -266,6 +268,19 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         {"table": "db.t", "retention_s": "3600", "plan_only": True},
         CleanSpec(target="db.t", retention_s=3600.0, plan_only=True),
     ),
+    (
+        HiveAcidCleanTablesOperator,
+        {
+            "tables": ["sales.*", "{{ 'db' }}.t"],
+            "retention_s": "{{ 2 * 3600 }}",
+            "orphan_age_s": 5,
+            "plan_only": "{{ 2 > 1 }}",
+        },
+        CleanTablesSpec(
+            tables=("sales.*", "db.t"), retention_s=7200.0, orphan_age_s=5.0, plan_only=True
+        ),
+    ),
+    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanTablesSpec(tables=("a.*", "*"))),
 ]
 
 
@@ -535,6 +550,9 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
     (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),
     (HiveAcidCleanOperator, {"table": "db.t", "retention_s": "-1"}, "retention_s must be a number"),
+    (HiveAcidCleanTablesOperator, {"tables": []}, "tables must have at least one entry"),
+    (HiveAcidCleanTablesOperator, {"tables": "a.*", "plan_only": "no"}, "plan_only must be true"),
+    (HiveAcidCleanTablesOperator, {"tables": "a.*", "orphan_age_s": -1}, "orphan_age_s must be a"),
     (
         HiveAcidRestoreOperator,
         {"table": "db.t", "version": "1.5"},

@@ -8,10 +8,12 @@ import pytest
 
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
 from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.operators.reporting.plan_text import (
     answer_lines,
+    cleaned_table_lines,
     cleaning_lines,
     compaction_lines,
     conversion_lines,
@@ -95,6 +97,44 @@ def test_a_run_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
     )
     operator = HiveAcidCompactTablesOperator(task_id="compact", tables="s.*")
     assert operator.describe(_result("compact_tables", details)) == table_lines(details)
+
+
+def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None:
+    one = {"partitions": 2, "removed": 1000, "kept": 0, "kept_bytes": 0, "why_kept": ""}
+    waits = {"kept": 3, "kept_bytes": 1024, "why_kept": "transaction 5 may read it"}
+    details = {
+        "cleanings": [
+            {"table": "s.a", **one, "removed_bytes": 2048},
+            {"table": "s.b", **one, "removed_bytes": 10, **waits},
+        ],
+        "tables": 3,
+        "partitions": 1200,
+        "cleaned_partitions": 4,
+        "kept": 3,
+        "kept_bytes": 1024,
+        "skipped": [{"table": "s.c", "why": "it is sorted"}],
+    }
+    rest = "4 partitions, 3 (1.0 KiB) kept"
+    assert cleaned_table_lines(details) == (
+        "table  partitions  removed  bytes    kept  bytes    why kept",
+        "s.a    2           1,000    2.0 KiB  0",
+        "s.b    2           1,000    10 B     3     1.0 KiB  transaction 5 may read it",
+        f"3 tables with 1,200 partitions: 2,000 directories (2.0 KiB) removed from {rest}",
+        "skipped table  why",
+        "s.c            it is sorted",
+    )
+    operator = HiveAcidCleanTablesOperator(task_id="clean", tables="s.*")
+    assert operator.describe(_result("clean_tables", details)) == cleaned_table_lines(details)
+
+
+def test_a_cleaning_of_3000_tables_shows_the_50_largest_and_the_totals_of_all() -> None:
+    tables = [
+        {"table": f"s.t{n}", "partitions": 1, "removed": 2, "removed_bytes": 5} for n in range(3000)
+    ]
+    lines = cleaned_table_lines({"cleanings": tables, "tables": 3000, "partitions": 3000})
+    assert len(lines) == 53
+    assert lines[-2] == "... and 2950 more"
+    assert "6,000 directories (14.6 KiB) removed" in lines[-1]
 
 
 def test_a_cleaning_plan_is_shown_as_a_table_of_paths() -> None:

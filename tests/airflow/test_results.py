@@ -122,6 +122,14 @@ def _cleaning(names: list[str]) -> JobResult:
     return _result("clean", {"cleanings": entries}, names)
 
 
+def _cleaning_of_tables(names: list[str]) -> JobResult:
+    totals = {"partitions": 1, "removed": 1, "removed_bytes": 1, "kept": 0, "kept_bytes": 0}
+    entries = [{"table": n, **totals, "why_kept": ""} for n in names]
+    skipped = [{"table": n, "why": "it is sorted"} for n in names]
+    counts = {"cleaned_partitions": 3, "kept": 0, "kept_bytes": 0, "tables": 3, "partitions": 3}
+    return _result("clean_tables", {"cleanings": entries, "skipped": skipped, **counts}, [])
+
+
 def _restore(names: list[str]) -> JobResult:
     entry = {"how": "delta", "come": 1, "go": 2, "stay": 3}
     return _result("restore", {"restore": [{"partition": n, **entry} for n in names]}, names)
@@ -165,6 +173,8 @@ KINDS: Final = [
     (_compaction_of_tables, ("details", "compactions")),
     (_compaction_of_tables, ("details", "skipped")),
     (_cleaning, ("details", "cleanings")),
+    (_cleaning_of_tables, ("details", "cleanings")),
+    (_cleaning_of_tables, ("details", "skipped")),
     (_restore, ("details", "restore")),
     (_conversion, ("details", "conversion", "steps")),
     (_feed, ("details", "ranges")),

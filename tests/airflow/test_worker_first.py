@@ -13,13 +13,13 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
-    JobFailedError,
     LocationPermissionError,
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     PartitionsFailedError,
     TableNotFoundError,
+    TaskKilledError,
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import METADATA_FILE
@@ -35,6 +35,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.operators import (
     HiveAcidCleanOperator,
+    HiveAcidCleanTablesOperator,
     HiveAcidCompactOperator,
     HiveAcidCompactTablesOperator,
     spark_app,
@@ -111,6 +112,12 @@ def _compact(spark: FakeSpark, **given: Any) -> HiveAcidCompactOperator:  # noqa
 def _clean(spark: FakeSpark, **given: Any) -> HiveAcidCleanOperator:  # noqa: ANN401
     return HiveAcidCleanOperator(
         task_id="task", table="d.t", spark_bin_dir=str(spark.bin_dir), **given
+    )
+
+
+def _clean_tables(spark: FakeSpark, **given: Any) -> HiveAcidCleanTablesOperator:  # noqa: ANN401
+    return HiveAcidCleanTablesOperator(
+        task_id="task", tables="d.*", spark_bin_dir=str(spark.bin_dir), **given
     )
 
 
@@ -233,6 +240,46 @@ def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -
     assert again["status"] == "nothing_to_do"
 
 
+def test_the_worker_cleans_many_tables_without_spark(
+    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put_base(root)
+    log = TaskLog.of_tasks(monkeypatch)
+    planned = run_task(_clean_tables(spark, plan_only=True))
+    assert len(_there(root)) == 3
+    result = run_task(_clean_tables(spark))
+    assert spark.calls == []
+    assert _there(root) == ["base_0000002"]
+    assert (planned["status"], result["status"]) == ("planned", "committed")
+    for one in (planned, result):
+        assert (one["kind"], one["files"], one["size_bytes"]) == ("clean_tables", 2, 8)
+        assert [found["table"] for found in one["details"]["cleanings"]] == ["d.t"]
+    assert any(line.startswith("1 tables with 1 partitions: 2 directories") for line in log.lines)
+    assert run_task(_clean_tables(spark))["status"] == "nothing_to_do"
+
+
+def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
+    spark: FakeSpark, root: Path, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put_base(root)
+    columns = (Column(name="id", type="int"),)
+    bad = client.create_table(
+        NewTable(ref=TableRef("d", "bad"), columns=columns, location="hdfs://nn/bad")
+    )
+
+    def check(location: str) -> None:
+        if location == bad.location:
+            raise ConfigurationError("no HDFS client")
+
+    monkeypatch.setattr(clean_table, "check_writable", check)
+    with pytest.raises(PartitionsFailedError, match=r"(?s)d\.bad: no HDFS client.*d\.t: removed 2"):
+        run_task(_clean_tables(spark, on_worker=True))
+    assert _there(root) == ["base_0000002"]
+    assert spark.calls == []
+    run_task(_clean_tables(spark))
+    assert len(spark.calls) == 1
+
+
 @pytest.mark.parametrize("make", [_compact, _clean])
 @pytest.mark.parametrize(
     "given",
@@ -269,13 +316,13 @@ def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
     assert run_task(_clean(spark, on_worker=True))["status"] == "committed"
 
 
-@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_with_on_worker_false_spark_does_everything(spark: FakeSpark, make: Make) -> None:
     run_task(make(spark, on_worker=False))
     assert len(spark.calls) == 1
 
 
-@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
     spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,7 +480,7 @@ def test_a_missing_table_fails_the_task_without_spark(
     assert spark.calls == []
 
 
-@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_a_driver_that_an_earlier_try_left_is_resumed(
     spark: FakeSpark, root: Path, make: Make
 ) -> None:
@@ -444,7 +491,7 @@ def test_a_driver_that_an_earlier_try_left_is_resumed(
     assert len(_there(root)) == 3
 
 
-@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_a_task_that_its_trigger_has_woken_reads_its_drivers_result(
     spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
@@ -518,7 +565,7 @@ def test_the_worker_reports_the_connections_policy_if_no_other_is_given(
     assert result["details"]["conflict_policy"] == "strict"
 
 
-@pytest.mark.parametrize("make", [_compact, _clean])
+@pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, make: Make) -> None:
     store = StateStore()
     for clears in range(3):
@@ -550,9 +597,27 @@ def test_a_killed_cleaning_stops_at_its_next_step(
         return real(*given, **more)
 
     monkeypatch.setattr(clean_table, "with_past", killed)
-    with pytest.raises(JobFailedError, match="the task was killed"):
+    with pytest.raises(TaskKilledError, match="the task was killed"):
         run_task(task)
     assert len(_there(root)) == 3
+
+
+def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
+    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put_base(root)
+    task = _clean_tables(spark)
+    preflight = without_spark.preflight
+
+    def killed(client: FakeClient) -> Any:  # noqa: ANN401
+        task.on_kill()
+        return preflight(client)
+
+    monkeypatch.setattr(without_spark, "preflight", killed)
+    with pytest.raises(TaskKilledError, match="the task was killed"):
+        run_task(task)
+    assert len(_there(root)) == 3
+    assert spark.calls == []
 
 
 def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(

@@ -13,6 +13,7 @@ from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
+from airflow_hiveacid.maintenance.clean_tables import CleanedTable
 from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
@@ -134,6 +135,15 @@ _RESULTS = {
     "Restored partition": RestoredPartition(how=Way.DELTA, come=1, go=1, stay=1),
     "Compaction": CompactionOutcome(partition="", done=True, kind="major", why=""),
     "Cleaning": CleaningOutcome(partition="", removed=(), kept=()),
+    "Cleaning of many tables": CleanedTable(
+        table="db.t",
+        partitions=1,
+        removed=1,
+        removed_bytes=1,
+        kept=0,
+        kept_bytes=0,
+        why_kept="",
+    ),
     "Conversion": ConversionOutcome(before="flat", after="full_acid", done=True, steps=()),
     "Due partition": DueDirectory(health=TableHealth(table="db.t", location="/t"), reached=()),
     "New data": NewData(since=1, version=2, partitions=()),

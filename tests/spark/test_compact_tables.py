@@ -1,8 +1,8 @@
-"""Many tables that one driver compacts, on both metastores."""
+"""Many tables that one driver compacts and cleans, on both metastores."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import PartitionsFailedError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec, CompactTablesSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ def _compacted(lab: Lab) -> dict[str, int]:
     return {name: len(list(lab.root(name).rglob("base_*"))) for name in names}
 
 
+def _deltas(lab: Lab) -> dict[str, int]:
+    """The number of deltas of each table that a cleaner has left."""
+    names = ("whole", "parts", "inserts", "quiet")
+    return {name: len(list(lab.root(name).rglob("delta_*"))) for name in names}
+
+
 def test_one_job_compacts_every_due_partition_of_a_database(lab: Lab) -> None:
     _fill(lab)
     before = {name: lab.rows(name) for name in ("whole", "parts", "inserts", "quiet")}
@@ -48,6 +54,29 @@ def test_one_job_compacts_every_due_partition_of_a_database(lab: Lab) -> None:
     assert {name: lab.rows(name) for name in before} == before
     assert (result.details["tables"], result.details["partitions"]) == (4, 6)
     assert lab.run(spec).status is JobStatus.NOTHING_TO_DO
+
+
+def test_one_job_cleans_every_table_that_one_job_has_compacted(lab: Lab) -> None:
+    _fill(lab)
+    names = ("whole", "parts", "inserts", "quiet")
+    before = {name: lab.rows(name) for name in names}
+    pattern = (f"{lab.db}.*",)
+    assert lab.run(CompactTablesSpec(tables=pattern, delta_count=3)).status is JobStatus.COMMITTED
+    deltas = _deltas(lab)
+    planned = lab.run(CleanTablesSpec(tables=pattern, plan_only=True))
+    assert (planned.status, _deltas(lab)) == (JobStatus.PLANNED, deltas)
+    result = lab.run(CleanTablesSpec(tables=pattern))
+    assert result.status is JobStatus.COMMITTED
+    assert _deltas(lab) == {"whole": 0, "parts": 1, "inserts": 0, "quiet": 1}
+    assert planned.files == result.files == sum(deltas.values()) - 2
+    assert {name: lab.rows(name) for name in names} == before
+    cleanings: Any = result.details["cleanings"]
+    assert {one["table"]: one["partitions"] for one in cleanings} == {
+        f"{lab.db}.whole": 1,
+        f"{lab.db}.parts": 2,
+        f"{lab.db}.inserts": 1,
+    }
+    assert lab.run(CleanTablesSpec(tables=pattern)).status is JobStatus.NOTHING_TO_DO
 
 
 def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> None:

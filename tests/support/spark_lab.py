@@ -59,6 +59,7 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.versions.drops import noted_drop
 from spark_apps.clean import clean
+from spark_apps.clean_tables import clean_tables
 from spark_apps.compact import compact
 from spark_apps.compact_tables import compact_tables
 from spark_apps.convert import convert
@@ -98,6 +99,7 @@ JOB_FUNCTIONS = {
     "compact": compact,
     "compact_tables": compact_tables,
     "clean": clean,
+    "clean_tables": clean_tables,
     "convert": convert,
     "change_feed": feed_changes,
     "create_as": create_as,

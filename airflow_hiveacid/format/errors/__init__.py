@@ -67,6 +67,7 @@
     |  `- ExecutorsMissingError        retryable: the driver got no executor
     |- PartitionsFailedError           retryable: maintenance of some partitions failed
     `- JobFailedError                  the Spark application ended without a typed error
+       `- TaskKilledError              Airflow has killed the task
 
 `TableError` is the base class of errors about one table.
 
@@ -157,6 +158,7 @@ from airflow_hiveacid.format.errors.tree import (
     RetryableError,
     StorageError,
     TableError,
+    TaskKilledError,
     TransactionError,
     error_class,
     rebuild,
@@ -244,6 +246,7 @@ __all__ = [
     "TableError",
     "TableNotFoundError",
     "TagTakenError",
+    "TaskKilledError",
     "TransactionAbortedError",
     "TransactionError",
     "TypeMismatchError",

@@ -67,6 +67,13 @@ class JobFailedError(HiveAcidError):
     """The Spark application ended without a typed error."""
 
 
+class TaskKilledError(JobFailedError):
+    """Airflow has killed the task, so the task has stopped."""
+
+    def __init__(self, text: str = "the task was killed") -> None:
+        super().__init__(text)
+
+
 def error_class(name: str) -> type[HiveAcidError]:
     """Return the error class with this name, or `JobFailedError` if there is no such class."""
     pending: list[type[HiveAcidError]] = [HiveAcidError]

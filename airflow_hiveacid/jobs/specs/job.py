@@ -40,6 +40,7 @@ from airflow_hiveacid.jobs.endpoint import (
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
+    CleanTablesSpec,
     CompactSpec,
     CompactTablesSpec,
     ConvertSpec,
@@ -98,6 +99,7 @@ Job = (
     | CompactSpec
     | CompactTablesSpec
     | CleanSpec
+    | CleanTablesSpec
     | ConvertSpec
     | ChangeFeedSpec
 )
@@ -117,6 +119,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "compact": CompactSpec,
     "compact_tables": CompactTablesSpec,
     "clean": CleanSpec,
+    "clean_tables": CleanTablesSpec,
     "convert": ConvertSpec,
     "change_feed": ChangeFeedSpec,
 }
@@ -212,7 +215,7 @@ class JobSpec:
         match self.job:
             case TransactionSpec() | ProgramSpec():
                 return self.job.targets
-            case CompactTablesSpec():
+            case CompactTablesSpec() | CleanTablesSpec():
                 return ()
             case CreateAsSpec():
                 return (self.job.hidden(self.job_key, self.attempt),)

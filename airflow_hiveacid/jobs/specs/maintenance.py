@@ -93,6 +93,34 @@ class CleanSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CleanTablesSpec:
+    """Clean all transactional tables with matching names, in one job.
+
+    `tables` are names or patterns, as in `CompactTablesSpec`. Each table is cleaned as with
+    `CleanSpec`. If one table fails, the others are cleaned nevertheless, and then the job fails.
+    """
+
+    tables: tuple[str, ...]
+    retention_s: float = 0.0
+    orphan_age_s: float = 86400.0
+    plan_only: bool = False
+
+    @property
+    def target(self) -> str:
+        """The names and patterns, as text for messages."""
+        return ", ".join(self.tables)
+
+    def of_table(self, table: str) -> CleanSpec:
+        """Return the spec that cleans one of the tables."""
+        return CleanSpec(
+            target=table,
+            retention_s=self.retention_s,
+            orphan_age_s=self.orphan_age_s,
+            plan_only=self.plan_only,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSpec:
     """Restore the rows that a table had at a version, with one overwrite.
 

@@ -21,7 +21,7 @@ from airflow_hiveacid.jobs.metastore_statements import (
 )
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec, CompactTablesSpec
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     DeleteSpec,
@@ -191,7 +191,7 @@ def tables_written(job: Job | MetastoreStatement) -> tuple[str, ...]:
     match job:
         case TransactionSpec() | ProgramSpec():
             return job.targets
-        case ChangeFeedSpec() | CreateDatabase() | CompactTablesSpec():
+        case ChangeFeedSpec() | CreateDatabase() | CompactTablesSpec() | CleanTablesSpec():
             return ()
         case RenameTable():
             return (job.new_name,)

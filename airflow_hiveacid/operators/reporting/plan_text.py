@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
 
 _MOST_LINES: Final = 100
+_MOST_TABLES: Final = 50
 _KIBI: Final = 1024.0
 
 
@@ -66,12 +67,7 @@ def table_lines(details: Mapping[str, Any]) -> Sequence[str]:
         f"{details.get('tables', 0):,} tables with {partitions:,} partitions: {done:,} compacted,"
         f" {len(found) - done:,} due but not compacted, {partitions - len(found):,} not due"
     )
-    skipped = details.get("skipped") or ()
-    return (
-        *_aligned(head, rows),
-        totals,
-        *_aligned(("skipped table", "why"), [(one["table"], one["why"]) for one in skipped]),
-    )
+    return (*_aligned(head, rows), totals, *_skipped_lines(details))
 
 
 def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
@@ -83,6 +79,36 @@ def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
         for entry in outcome.get(key) or ()
     ]
     return tuple(_aligned(("partition", "action", "path", "why"), rows))
+
+
+def cleaned_table_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """Return a line for each table that a job of many tables cleaned, and totals.
+
+    Only the 50 largest tables have lines. Tables without anything to remove or keep have none.
+    """
+    found = details.get("cleanings") or ()
+    head = ("table", "partitions", "removed", "bytes", "kept", "bytes", "why kept")
+    rows = [
+        (
+            str(one.get("table", "")),
+            f"{one.get('partitions', 0):,}",
+            f"{one.get('removed', 0):,}",
+            size_text(one.get("removed_bytes")),
+            f"{one.get('kept', 0):,}",
+            size_text(one.get("kept_bytes")),
+            str(one.get("why_kept", "")),
+        )
+        for one in found
+    ]
+    removed = sum(one.get("removed", 0) for one in found)
+    removed_bytes = sum(one.get("removed_bytes", 0) for one in found)
+    totals = (
+        f"{details.get('tables', 0):,} tables with {details.get('partitions', 0):,} partitions:"
+        f" {removed:,} directories ({size_text(removed_bytes) or '0 B'}) removed from"
+        f" {details.get('cleaned_partitions', 0):,} partitions, {details.get('kept', 0):,}"
+        f" ({size_text(details.get('kept_bytes')) or '0 B'}) kept"
+    )
+    return (*_aligned(head, rows, most=_MOST_TABLES), totals, *_skipped_lines(details))
 
 
 def restore_lines(details: Mapping[str, Any]) -> Sequence[str]:
@@ -163,13 +189,20 @@ def _partition(outcome: Mapping[str, Any]) -> str:
     return str(outcome.get("partition") or "(table)")
 
 
-def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _skipped_lines(details: Mapping[str, Any]) -> Iterator[str]:
+    skipped = details.get("skipped") or ()
+    return _aligned(("skipped table", "why"), [(one["table"], one["why"]) for one in skipped])
+
+
+def _aligned(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, most: int = _MOST_LINES
+) -> Iterator[str]:
     if not rows:
         return
-    shown = [head, *rows[:_MOST_LINES]]
+    shown = [head, *rows[:most]]
     widths = [max(len(row[at]) for row in shown) for at in range(len(head))]
     for row in shown:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
-    if len(rows) > _MOST_LINES:
-        yield f"... and {len(rows) - _MOST_LINES} more"
+    if len(rows) > most:
+        yield f"... and {len(rows) - most} more"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
 from airflow_hiveacid.maintenance.results import compactions_result
-from airflow_hiveacid.maintenance.side_by_side import each_piece
 from airflow_hiveacid.maintenance.tables_planner import plan_tables
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
 from airflow_hiveacid.storage.stores.filesystem import check_writable
@@ -44,7 +43,7 @@ def compact_tables(job: JobContext) -> JobResult:
         run.report_due()
     else:
         _compact(job, run)
-    run.check(spec)
+    run.check(spec.target, run.done)
     return compactions_result(job.spec, spec, run)
 
 
@@ -64,16 +63,13 @@ def _compact(job: JobContext, run: TablesPlan) -> None:
         own = compactions[piece.facts.table.ref]
         return own.compactor(job, client).compact(piece.partition)
 
-    found = each_piece(
+    found = run.each(
         job.client,
         pieces,
         compact,
+        place=lambda piece: piece.place,
         at_once=job.spark.sparkContext.defaultParallelism,
-        name=lambda piece: piece.name,
     )
-    for piece, outcome in zip(pieces, found, strict=True):
-        if isinstance(outcome, HiveAcidError):
-            run.fail(piece.name, outcome, is_dropped=piece.is_dropped(job.client))
-        else:
-            log.info("%s: %s", piece.name, outcome.text)
-            run.outcomes.append((piece.table, outcome))
+    for piece, outcome in found:
+        log.info("%s: %s", piece.place.name, outcome.text)
+        run.outcomes.append((piece.table, outcome))

@@ -10,6 +10,7 @@ from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
+    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
     CompactTablesSpec,
@@ -109,6 +110,9 @@ JOBS: dict[str, Job] = {
         plan_only=True,
     ),
     "clean": CleanSpec(target="db.t", retention_s=60.0, plan_only=True),
+    "clean_tables": CleanTablesSpec(
+        tables=("db.t", "sales.*"), retention_s=60.0, orphan_age_s=5.0, plan_only=True
+    ),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
     "change_feed": ChangeFeedSpec(
         target="db.t",

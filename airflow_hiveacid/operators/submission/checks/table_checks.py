@@ -23,6 +23,7 @@ from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
+    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
     CompactTablesSpec,
@@ -103,7 +104,13 @@ class _TableCheck:
                 # Do not check columns: an earlier try may have written this range before a column
                 # was dropped.
                 check_readable(self._table(job.target))
-            case CompactSpec() | CompactTablesSpec() | CleanSpec() | RestoreSpec():
+            case (
+                CompactSpec()
+                | CleanSpec()
+                | RestoreSpec()
+                | CompactTablesSpec()
+                | CleanTablesSpec()
+            ):
                 self._check_maintenance(job)
             case ConvertSpec():
                 self._check_conversion(job)
@@ -149,17 +156,16 @@ class _TableCheck:
             raise partition_missing(table, spec)
 
     def _check_maintenance(
-        self, spec: CompactSpec | CompactTablesSpec | CleanSpec | RestoreSpec
+        self, spec: CompactSpec | CleanSpec | RestoreSpec | CompactTablesSpec | CleanTablesSpec
     ) -> None:
-        if isinstance(spec, CompactTablesSpec):
+        cleans = isinstance(spec, CleanSpec | CleanTablesSpec)
+        check = check_cleanable if cleans else check_insertable
+        if isinstance(spec, CompactTablesSpec | CleanTablesSpec):
             for name in (one for one in spec.tables if not is_pattern(one)):
-                check_insertable(self._table(name))
+                check(self._table(name))
             return
         table = self._table(spec.target)
-        if isinstance(spec, CleanSpec):
-            check_cleanable(table)
-        else:
-            check_insertable(table)
+        check(table)
         if isinstance(spec, RestoreSpec) or spec.partition is None:
             return
         is_off = opted_out(table.parameters, NO_AUTO_COMPACTION, is_kept=False) is not None

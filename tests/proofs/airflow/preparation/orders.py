@@ -46,3 +46,15 @@ with DAG("add_deltas", schedule=None):
     HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.customers SET total = total;" * 3)
 with DAG("add_flight_deltas", schedule=None):
     HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.flights SET distance = distance;" * 4)
+with DAG("fill_sales", schedule=None):
+    HiveAcidSqlOperator(
+        task_id="fill",
+        sql="""
+            CREATE DATABASE sales;
+            CREATE TABLE sales.items (id bigint, amount bigint);
+            CREATE TABLE sales.refunds (id bigint, amount bigint) PARTITIONED BY (day date);
+            INSERT INTO sales.items VALUES (1, 900), (2, 1200);
+            INSERT INTO sales.refunds PARTITION (day) VALUES (1, 9, DATE '2026-11-01');
+        """
+        + "UPDATE sales.items SET amount = amount;" * 5,
+    )

@@ -29,7 +29,12 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
-from airflow_hiveacid.maintenance import compaction_planner, side_by_side, tables_planner
+from airflow_hiveacid.maintenance import (
+    compaction_planner,
+    many_tables,
+    side_by_side,
+    tables_planner,
+)
 from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
@@ -547,7 +552,7 @@ def test_a_limit_of_bytes_selects_the_highest_scores_and_at_least_one_table(
 def test_a_limit_of_bytes_chooses_across_groups_of_tables_and_fills_up_with_smaller_inputs(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables_planner, "_TABLES_IN_GROUP", 2)
+    monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 2)
     tables = {n: warehouse.table(f"t{n}", n) for n in (2, 5, 3, 9, 4)}
     planned = warehouse.compact("default.*", plan_only=True)
     sizes: Any = {c["table"]: c["bytes_in"] for c in planned.details["compactions"]}  # type: ignore[union-attr,index,call-overload]

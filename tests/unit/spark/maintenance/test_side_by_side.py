@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import FencedError, PartitionsFailedError, StorageError
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    PartitionsFailedError,
+    StorageError,
+    TaskKilledError,
+)
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.maintenance import side_by_side
 from airflow_hiveacid.maintenance.side_by_side import each_partition, each_piece
@@ -20,6 +25,7 @@ DAYS = tuple(
     PartitionInfo(name=PartitionName(("day",), (day,)), location=f"file:/t/day={day}")
     for day in ("1", "2", "3")
 )
+ENDS = (FencedError(job_key="k", txn_id=1, newer_txn_id=2), TaskKilledError())
 
 
 def outcome(
@@ -63,25 +69,27 @@ def test_the_error_of_a_single_partition_is_raised_unchanged(
         outcome(client, table, {"day=1": StorageError("no disk")}, days=DAYS[:1])
 
 
-def test_a_newer_copy_of_the_job_is_reported_before_all_other_failures(
-    client: FakeClient, table: TableInfo
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
+def test_a_newer_copy_or_a_kill_is_reported_before_all_other_failures(
+    client: FakeClient, table: TableInfo, end: HiveAcidError
 ) -> None:
-    fenced = FencedError(job_key="k", txn_id=1, newer_txn_id=2)
-    with pytest.raises(FencedError):
-        outcome(client, table, {"day=1": StorageError("no disk"), "day=3": fenced})
+    with pytest.raises(type(end)):
+        outcome(client, table, {"day=1": StorageError("no disk"), "day=3": end})
 
 
-def test_after_a_newer_copy_is_found_no_further_piece_is_started(client: FakeClient) -> None:
-    fenced = FencedError(job_key="k", txn_id=1, newer_txn_id=2)
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
+def test_after_a_newer_copy_or_a_kill_no_further_piece_is_started(
+    client: FakeClient, end: HiveAcidError
+) -> None:
     started: list[int] = []
 
     def work(_: MetastorePort, piece: int) -> int:
         started.append(piece)
         if piece == 2:
-            raise fenced
+            raise end
         return piece
 
-    assert each_piece(client, range(5), work, at_once=1, name=str) == [0, 1, fenced, fenced, fenced]
+    assert each_piece(client, range(5), work, at_once=1, name=str) == [0, 1, end, end, end]
     assert started == [0, 1, 2]
 
 

@@ -1,0 +1,193 @@
+"""What maintenance jobs of many tables share: their tables, and the failures and skipped tables.
+
+Input is names and patterns of tables. A table or partition that cannot be maintained does not stop
+the others. At the end, one error reports the failures.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    PartitionsFailedError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, each_piece
+from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+_P = TypeVar("_P")
+_R = TypeVar("_R")
+
+# The snapshot of a table may contain 100,000 transactions. After each group of tables, only what
+# the job still needs of the group remains in memory.
+_TABLES_IN_GROUP: Final = 256
+
+AT_ONCE: Final = 64
+"""The default of `TablesRun.each`; `each_piece` has its own, lower limit."""
+
+log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A table, or one partition of it."""
+
+    table: TableInfo
+    partition: PartitionInfo | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the table and partition in messages."""
+        partition = "" if self.partition is None else self.partition.name
+        return f"{self.table.ref} {partition}".rstrip()
+
+    def is_dropped(self, client: MetastorePort) -> bool:
+        """Return whether the table or partition no longer exists; False if that is unknown."""
+        try:
+            now = client.get_table(self.table.ref)
+            if self.partition is None or not self.partition.name.columns:
+                return now.table_id != self.table.table_id
+            return not client.get_partitions(now, [self.partition.name])
+        except TableNotFoundError:
+            return True
+        except HiveAcidError:
+            return False
+
+
+@dataclass(slots=True, kw_only=True)
+class TablesRun:
+    """What came of the tables of one job, in the order of its findings. Mutable.
+
+    `skipped` has the reasons by table, `failed` the errors by table and partition. `tables` and
+    `partitions` are the numbers of those that were found. `unlisted` is the number of failed tables
+    whose partitions are unknown.
+    """
+
+    skipped: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, HiveAcidError] = field(default_factory=dict)
+    tables: int = 0
+    partitions: int = 0
+    unlisted: int = 0
+
+    def fail(self, name: str, error: HiveAcidError, *, is_dropped: bool = False) -> None:
+        """Remember a failure; skip what was dropped. An error of `ENDS_ALL` ends the job.
+
+        Raises:
+            FencedError: a newer copy of the job is running.
+            TaskKilledError: Airflow has killed the task.
+        """
+        if isinstance(error, ENDS_ALL):
+            raise error
+        if is_dropped:
+            self.skipped[name] = "it was dropped or renamed while the job ran"
+        else:
+            self.failed[name] = error
+
+    def each(
+        self,
+        client: MetastorePort,
+        pieces: Sequence[_P],
+        work: Callable[[MetastorePort, _P], _R],
+        *,
+        place: Callable[[_P], Place],
+        at_once: int = AT_ONCE,
+    ) -> list[tuple[_P, _R]]:
+        """Call `work` on every piece; return the pieces that succeeded, each with its result.
+
+        Raises:
+            FencedError, TaskKilledError: as in `fail`.
+        """
+        found = each_piece(
+            client, pieces, work, at_once=at_once, name=lambda piece: place(piece).name
+        )
+        succeeded: list[tuple[_P, _R]] = []
+        for piece, result in zip(pieces, found, strict=True):
+            if isinstance(result, HiveAcidError):
+                where = place(piece)
+                self.fail(where.name, result, is_dropped=where.is_dropped(client))
+            else:
+                succeeded.append((piece, result))
+        return succeeded
+
+    def each_table(
+        self,
+        client: MetastorePort,
+        tables: Sequence[TableInfo],
+        work: Callable[[MetastorePort, TableInfo], _R],
+    ) -> list[_R]:
+        """Call `work` on every table, which lists its partitions; return the results.
+
+        Raises:
+            FencedError, TaskKilledError: as in `fail`.
+        """
+        before = len(self.failed)
+        found = self.each(client, tables, work, place=lambda table: Place(table=table))
+        self.unlisted += len(self.failed) - before
+        return [result for _, result in found]
+
+    def check(self, tables: str, done: Mapping[str, str]) -> None:
+        """Raise an error if a table or partition failed.
+
+        Args:
+            tables: the names and patterns, as text.
+            done: what came of the other tables or partitions, by name.
+
+        Raises:
+            PartitionsFailedError: at least one failed; the error lists what is done.
+        """
+        if self.failed:
+            raise PartitionsFailedError(
+                table=tables,
+                failed={name: str(error) for name, error in self.failed.items()},
+                of=self.partitions + self.unlisted,
+                done=done,
+            )
+
+
+def matching_tables(
+    client: MetastorePort,
+    names: Sequence[str],
+    check: Callable[[TableInfo], None],
+    run: TablesRun,
+) -> Iterator[TableInfo]:
+    """Yield the transactional tables with matching names that `check` accepts; skip the others.
+
+    The tables that are named without a wildcard are checked before the first one is yielded.
+
+    Raises:
+        InputError: a table that is named without a wildcard is missing or of the wrong kind.
+    """
+    for name in names:
+        if not is_pattern(name):
+            check(client.get_table(TableRef.parse(name)))
+    is_any = False
+    for name, table in transactional_tables(client, names):
+        is_any = True
+        try:
+            if isinstance(table, HiveAcidError):
+                raise table
+            check(table)
+        except HiveAcidError as error:  # nothing that a retry or an administrator has to mend
+            run.skipped[name] = str(error)
+            continue
+        yield table
+    if not is_any:
+        log.warning("no transactional table matches %s", ", ".join(names))
+
+
+def grouped(tables: Iterable[TableInfo]) -> Iterator[Sequence[TableInfo]]:
+    """Yield the tables in groups whose snapshots fit into memory."""
+    left = iter(tables)
+    while group := tuple(islice(left, _TABLES_IN_GROUP)):
+        yield group

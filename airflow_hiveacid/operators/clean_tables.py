@@ -1,0 +1,87 @@
+"""The operator that cleans many tables with one task, without Spark.
+
+Example:
+    HiveAcidCleanTablesOperator(task_id="clean", tables=["sales.*", "demo.orders"])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
+from airflow_hiveacid.operators.many_tables import ManyTablesOperator
+from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines
+from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.plan import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+class HiveAcidCleanTablesOperator(ManyTablesOperator):
+    """Clean all transactional tables with matching names, with one task.
+
+    Partitions of all tables are cleaned side by side, each as by `HiveAcidCleanOperator`. If a
+    table or partition fails, the others are cleaned nevertheless. Then the task fails, and a retry
+    cleans only what is left. Tables that this provider cannot clean are skipped, and the log gives
+    the reason. If a table is named without a wildcard, it must exist and be supported. The worker
+    cleans the tables without Spark; see `on_worker`.
+
+    Args:
+        tables: names or patterns, such as `sales.*` or `demo.orders`.
+        retention_s: how many seconds a directory is kept after a newer directory has replaced it.
+        orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
+        plan_only: report what would be removed, and remove nothing.
+        on_worker: as for `HiveAcidCleanOperator`.
+    """
+
+    does = "Removes directories that no reader needs, of all transactional tables with these names."
+    returns = (
+        "the status, the number of tables and partitions, and for each table with something to"
+        " remove or keep the numbers of its directories, and why they are kept"
+    )
+    template_fields: Sequence[str] = given_fields(
+        "tables", "retention_s", "orphan_age_s", *ManyTablesOperator.template_fields
+    )
+
+    def __init__(
+        self,
+        *,
+        tables: Sequence[str] | str,
+        retention_s: float | str = 0.0,
+        orphan_age_s: float | str = 86400.0,
+        plan_only: bool | str = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(tables=tables, plan_only=plan_only, **kwargs)
+        self.retention_s = retention_s
+        self.orphan_age_s = orphan_age_s
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.number, retention_s=retention_s, orphan_age_s=orphan_age_s)
+
+    def build_job(self) -> CleanTablesSpec:
+        """Return the spec of the cleanings that the rendered arguments describe."""
+        return CleanTablesSpec(
+            tables=arguments.table_patterns(self.tables, "tables"),
+            retention_s=arguments.number(self.retention_s, "retention_s"),
+            orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
+            plan_only=arguments.truth(self.plan_only, "plan_only"),
+        )
+
+    def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
+        """Clean the tables, or plan the cleaning.
+
+        Raises:
+            HiveAcidError: a named table is missing or of the wrong kind, or a table failed.
+        """
+        from airflow_hiveacid.maintenance.without_spark import cleaned_tables  # noqa: PLC0415 - needs Arrow
+
+        return cleaned_tables(client, job, self.build_job(), self.check_alive)
+
+    def describe(self, result: JobResult) -> Sequence[str]:
+        """Return one line for each of the largest tables, and the totals."""
+        return cleaned_table_lines(result.details)

@@ -1,0 +1,434 @@
+"""Cleanings of many tables in one job, with real files and a stand-in for the metastore."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    NotTransactionalError,
+    PartitionsFailedError,
+    SortedTableError,
+    StorageError,
+    TableNotFoundError,
+    TaskKilledError,
+)
+from airflow_hiveacid.format.names import METADATA_FILE, STAGING_PREFIX
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
+from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
+from airflow_hiveacid.maintenance import clean_table, many_tables, side_by_side
+from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
+from airflow_hiveacid.maintenance.results import cleanings_result
+from airflow_hiveacid.maintenance.without_spark import cleaned_tables
+from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.plan.keeping import NO_CLEANUP
+from airflow_hiveacid.storage.stores.listing import metadata_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.maintenance.clean import CleaningOutcome
+    from tests.contract.fake_client import FakeClient
+
+BASE = "base_0000002"
+OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
+
+
+@dataclass
+class Warehouse:
+    """Tables below one directory: two inserts, and a base that replaces both."""
+
+    client: FakeClient
+    root: Path
+
+    def table(
+        self,
+        name: str,
+        parameters: Mapping[str, str] = {},
+        *,
+        kind: TransactionalKind = TransactionalKind.FULL_ACID,
+        days: Sequence[str] = (),
+    ) -> TableInfo:
+        ref = TableRef("default", name)
+        table = self.client.create_table(
+            NewTable(
+                ref=ref,
+                columns=(Column(name="id", type="int"),),
+                partition_columns=(Column(name="day", type="string"),) if days else (),
+                location=f"file:{self.root}/{name}",
+                kind=kind,
+                parameters=parameters,
+            )
+        )
+        for _ in OLD if kind is not TransactionalKind.NONE else ():
+            txn_id = self.client.open_txn()
+            self.client.allocate_write_id(txn_id, ref)
+            self.client.commit_txn(txn_id)
+        places = [self.root / name]
+        if days:
+            self.client.add_partitions(table, [PartitionName(("day",), (day,)) for day in days])
+            places = [self.root / name / f"day={day}" for day in days]
+        for place in places:
+            for directory in (*OLD, BASE):
+                (place / directory).mkdir(parents=True)
+                (place / directory / "bucket_00000").write_text("rows")
+            (place / BASE / METADATA_FILE).write_bytes(metadata_text("compacted"))
+        return table
+
+    def sorted_table(self, name: str) -> None:
+        """A table that the metastore would refuse now, but may have from earlier."""
+        table = self.table(name)
+        self.client.server.tables[table.ref] = replace(table, sort_columns=("id",))
+
+    def clean(
+        self,
+        *tables: str,
+        on_step: Callable[[str], None] = lambda _: None,
+        **more: Any,  # noqa: ANN401 - fields of the spec
+    ) -> JobResult:
+        spec = CleanTablesSpec(tables=tables or ("default.*",), **more)
+        return cleaned_tables(self.client, job_of(spec), spec, on_step)
+
+    def left(self, name: str) -> list[str]:
+        return sorted(p.name for p in (self.root / name).iterdir() if p.name[0] not in "_.")
+
+
+def job_of(spec: CleanTablesSpec) -> JobSpec:
+    return JobSpec(
+        job_key="dag/run/clean/-1",
+        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+        job=spec,
+    )
+
+
+@pytest.fixture
+def warehouse(client: FakeClient, tmp_path: Path) -> Warehouse:
+    return Warehouse(client, tmp_path)
+
+
+def cleaned(result: JobResult) -> dict[str, Any]:
+    found: Any = result.details["cleanings"]
+    return {one["table"]: one for one in found}
+
+
+def skipped(result: JobResult) -> dict[str, str]:
+    found: Any = result.details["skipped"]
+    return {one["table"]: one["why"] for one in found}
+
+
+def fail_for(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception) -> None:
+    """Let the cleaning of one table or partition fail."""
+    clean = Cleaner.clean
+
+    def failing(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
+        if name == f"{self.table.ref} {partition.name}".rstrip():
+            raise error
+        return clean(self, partition)
+
+    monkeypatch.setattr(Cleaner, "clean", failing)
+
+
+def test_every_matching_table_is_cleaned_and_no_other(warehouse: Warehouse) -> None:
+    warehouse.table("a1")
+    warehouse.table("a2", days=("1", "2"))
+    warehouse.table("a3", kind=TransactionalKind.INSERT_ONLY)
+    warehouse.table("b1")
+    result = warehouse.clean("default.A*")
+    assert result.status is JobStatus.COMMITTED
+    assert (result.kind, result.table) == ("clean_tables", "default.A*")
+    for left in (warehouse.left("a1"), warehouse.left("a3"), warehouse.left("a2/day=2")):
+        assert left == [BASE]
+    assert warehouse.left("b1") == sorted((*OLD, BASE))
+    assert (result.files, result.size_bytes) == (8, 32)
+    assert {name: one["partitions"] for name, one in cleaned(result).items()} == {
+        "default.a1": 1,
+        "default.a2": 2,
+        "default.a3": 1,
+    }
+    details = result.details
+    assert (details["tables"], details["partitions"], details["cleaned_partitions"]) == (3, 4, 4)
+
+
+def test_a_second_cleaning_finds_nothing_to_do(warehouse: Warehouse) -> None:
+    warehouse.table("a")
+    assert warehouse.clean().status is JobStatus.COMMITTED
+    again = warehouse.clean()
+    assert (again.status, again.details["cleanings"]) == (JobStatus.NOTHING_TO_DO, [])
+    assert (again.details["tables"], again.details["partitions"]) == (1, 1)
+
+
+def test_a_plan_reports_what_would_be_removed_and_removes_nothing(warehouse: Warehouse) -> None:
+    warehouse.table("a", days=("1", "2"))
+    before = sorted(warehouse.root.rglob("*"))
+    result = warehouse.clean(plan_only=True)
+    assert result.status is JobStatus.PLANNED
+    assert sorted(warehouse.root.rglob("*")) == before
+    assert cleaned(result)["default.a"] == {
+        "table": "default.a",
+        "partitions": 2,
+        "removed": 4,
+        "removed_bytes": 16,
+        "kept": 0,
+        "kept_bytes": 0,
+        "why_kept": "",
+    }
+
+
+def test_kept_directories_are_counted_with_the_reason_for_the_largest(warehouse: Warehouse) -> None:
+    warehouse.table("a")
+    (warehouse.root / "a" / OLD[1] / "bucket_00000").write_text("many rows")
+    result = warehouse.clean(retention_s=3600.0)
+    assert result.status is JobStatus.NOTHING_TO_DO
+    assert (result.details["kept"], result.details["kept_bytes"]) == (2, 13)
+    assert "3600" in cleaned(result)["default.a"]["why_kept"]
+    assert warehouse.left("a") == sorted((*OLD, BASE))
+
+
+@pytest.mark.parametrize("name", ["default.bad", "default.bad day=1"])
+def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    warehouse.table("bad", days=("1", "2") if "day" in name else ())
+    warehouse.table("good")
+    with monkeypatch.context() as patch:
+        fail_for(patch, name, StorageError("the disk is full"))
+        with pytest.raises(PartitionsFailedError) as caught:
+            warehouse.clean()
+    assert caught.value.retryable
+    assert caught.value.failed == {name: "the disk is full"}
+    assert caught.value.done["default.good"] == "removed 2 (8 bytes), kept 0"
+    assert all(text in str(caught.value) for text in ("default.*", name, "default.good"))
+    assert warehouse.left("good") == [BASE]
+    result = warehouse.clean()
+    assert list(cleaned(result)) == ["default.bad"]
+    assert result.files == 2
+
+
+def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = warehouse.table("bad")
+    warehouse.table("good")
+    read = clean_table.partitions_of
+
+    def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
+        if table.ref == bad.ref:
+            raise StorageError("no answer")
+        return read(client, table, name)
+
+    monkeypatch.setattr(clean_table, "partitions_of", partitions_of)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.clean()
+    assert (caught.value.failed, caught.value.of) == ({"default.bad": "no answer"}, 2)
+    assert warehouse.left("good") == [BASE]
+
+
+def test_a_failure_to_clean_the_other_places_of_a_table_fails_the_job(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", days=("1",))
+
+    def fail(_: Cleaner) -> CleaningOutcome:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Cleaner, "clean_staging", fail)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.clean()
+    assert caught.value.failed == {"default.a": "the disk is full"}
+    assert caught.value.done == {"default.a": "removed 2 (8 bytes), kept 0"}
+
+
+def test_staging_directories_of_crashed_writers_are_removed(warehouse: Warehouse) -> None:
+    warehouse.table("a", days=("1",))
+    staging = warehouse.root / "a" / f"{STAGING_PREFIX}x"
+    staging.mkdir()
+    (staging / "file").write_text("half")
+    result = warehouse.clean(orphan_age_s=0.0)
+    assert not staging.exists()
+    assert (cleaned(result)["default.a"]["removed"], result.details["cleaned_partitions"]) == (3, 1)
+
+
+@pytest.mark.parametrize("when", ["before its first look", "while it is cleaned"])
+def test_a_table_that_is_dropped_meanwhile_is_skipped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    gone = warehouse.table("gone")
+    warehouse.table("good")
+
+    def drop() -> None:
+        warehouse.client.drop_table(gone.ref)
+        shutil.rmtree(warehouse.root / "gone")
+
+    if when == "before its first look":
+        of = clean_table.TableCleaning.of
+
+        def dropped_first(client: FakeClient, spec: Any, on_step: Any) -> Any:  # noqa: ANN401
+            if spec.target == "default.gone":
+                drop()
+            return of(client, spec, on_step)
+
+        monkeypatch.setattr(clean_table.TableCleaning, "of", dropped_first)
+    else:
+        clean = Cleaner.clean
+
+        def drop_first(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
+            if self.table.ref == gone.ref:
+                drop()
+                raise StorageError("no such directory")
+            return clean(self, partition)
+
+        monkeypatch.setattr(Cleaner, "clean", drop_first)
+    result = warehouse.clean()
+    assert result.status is JobStatus.COMMITTED
+    assert skipped(result) == {"default.gone": "it was dropped or renamed while the job ran"}
+    assert warehouse.left("good") == [BASE]
+
+
+def test_a_pattern_without_a_match_does_nothing_and_the_log_says_so(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.table("a")
+    result = warehouse.clean("other.*")
+    assert result.status is JobStatus.NOTHING_TO_DO
+    assert "no transactional table matches other.*" in caplog.messages
+
+
+def test_tables_that_cannot_be_cleaned_are_skipped_with_the_reason(warehouse: Warehouse) -> None:
+    warehouse.table("good")
+    warehouse.table("flat", kind=TransactionalKind.NONE)
+    warehouse.sorted_table("odd")
+    warehouse.table("off", {NO_CLEANUP: "true"})
+    result = warehouse.clean()
+    assert list(cleaned(result)) == ["default.good"]
+    reasons = skipped(result)
+    assert sorted(reasons) == ["default.odd", "default.off"]
+    assert "sorted" in reasons["default.odd"]
+    assert "turned off by table parameter no_cleanup=true" in reasons["default.off"]
+    assert warehouse.left("off") == sorted((*OLD, BASE))
+    assert result.details["tables"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("default.none", TableNotFoundError),
+        ("default.flat", NotTransactionalError),
+        ("default.odd", SortedTableError),
+    ],
+)
+def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
+    warehouse: Warehouse, name: str, error: type[Exception]
+) -> None:
+    warehouse.table("flat", kind=TransactionalKind.NONE)
+    warehouse.sorted_table("odd")
+    warehouse.table("good")
+    with pytest.raises(error):
+        warehouse.clean("default.g*", name)
+    assert warehouse.left("good") == sorted((*OLD, BASE))
+
+
+@pytest.mark.parametrize(
+    "end", [FencedError(job_key="k", txn_id=1, newer_txn_id=2), TaskKilledError()]
+)
+def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, end: Exception
+) -> None:
+    monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
+    monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 1)
+    for name in ("a", "b", "c"):
+        warehouse.table(name)
+    fail_for(monkeypatch, "default.b", end)
+    with pytest.raises(type(end)):
+        warehouse.clean()
+    assert warehouse.left("a") == [BASE]
+    assert warehouse.left("c") == sorted((*OLD, BASE))
+
+
+@pytest.mark.parametrize("step", ["table", "partition"])
+def test_a_killed_job_stops_even_if_no_table_needs_cleaning(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
+    for name in ("a", "b", "c"):
+        warehouse.table(name)
+    warehouse.clean()
+    steps: list[str] = []
+
+    def kill(name: str) -> None:
+        steps.append(name)
+        if steps.count(step) == 2:
+            raise TaskKilledError
+
+    with pytest.raises(TaskKilledError):
+        warehouse.clean(on_step=kill)
+    assert steps.count(step) == 2
+
+
+def test_only_one_group_of_tables_is_in_memory_at_a_time(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 2)
+    for number in range(5):
+        warehouse.table(f"t{number}")
+    groups: list[list[str]] = []
+    each_table = TablesCleaning.each_table
+
+    def noted(self: TablesCleaning, client: Any, tables: Any, work: Any) -> Any:  # noqa: ANN401
+        groups.append([table.ref.name for table in tables])
+        listed.append(len(read))
+        return each_table(self, client, tables, work)
+
+    read: list[str] = []
+    listed: list[int] = []
+    tables_of = many_tables.transactional_tables
+
+    def counted(client: FakeClient, names: Sequence[str]) -> Any:  # noqa: ANN401
+        for name, table in tables_of(client, names):
+            read.append(name)
+            yield name, table
+
+    monkeypatch.setattr(many_tables, "transactional_tables", counted)
+    monkeypatch.setattr(TablesCleaning, "each_table", noted)
+    result = warehouse.clean()
+    assert groups == [["t0", "t1"], ["t2", "t3"], ["t4"]]
+    assert listed == [2, 4, 5]
+    assert len(cleaned(result)) == 5
+
+
+def test_the_short_result_of_3000_tables_keeps_the_totals_and_the_largest_tables() -> None:
+    run = TablesCleaning(tables=3000, partitions=3000)
+    for number in range(3000):
+        run.cleaned.append(
+            CleanedTable(
+                table=f"warehouse.table_{number:04}",
+                partitions=1,
+                removed=2,
+                removed_bytes=number,
+                kept=1,
+                kept_bytes=10,
+                why_kept="transaction 5 may still read it",
+            )
+        )
+        run.skipped[f"warehouse.odd_{number:04}"] = "it is sorted"
+    spec = CleanTablesSpec(tables=("warehouse.*",))
+    result = cleanings_result(job_of(spec), spec, run)
+    short: Any = short_form(result.to_json())
+    assert len(JobResult.parse(result.dump()).dump()) > MOST_BYTES
+    assert len(str(short)) <= MOST_BYTES
+    assert (short["files"], short["size_bytes"]) == (6000, sum(range(3000)))
+    details = short["details"]
+    assert (details["tables"], details["cleaned_partitions"], details["kept"]) == (3000, 3000, 3000)
+    assert details["cleanings"][0]["table"] == "warehouse.table_2999"
+    for name in ("cleanings", "skipped"):
+        assert len(details[name]) + details[f"{name}_omitted"] == 3000
