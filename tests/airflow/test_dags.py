@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.jobs.codec import to_json
@@ -326,8 +327,6 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
     dag = dag_bag.dags["compact_warehouse"]
     given = {
         "tables": ["sales.*", "demo.orders"],
-        "delta_count": 5,
-        "delta_ratio": 0.25,
         "max_bytes": 10,
         "retention_hours": 0.5,
         "plan_only": plan_only,
@@ -342,9 +341,7 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
         jobs.append(task.build_job())
     tables = ("sales.*", "demo.orders")
     assert jobs == [
-        CompactTablesSpec(
-            tables=tables, delta_count=5, delta_ratio=0.25, max_bytes=10, plan_only=plan_only
-        ),
+        CompactTablesSpec(tables=tables, max_bytes=10, plan_only=plan_only),
         CleanTablesSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
     ]
 
@@ -355,6 +352,15 @@ def test_the_warehouse_dag_runs_once_a_night_and_ends_before_the_day(dag_bag: Da
     runs = list(serialised(dag).iter_dagrun_infos_between(begin, begin + timedelta(days=3)))
     assert [run.run_after.hour for run in runs] == [0, 0, 0]  # one o'clock in Zurich
     assert (dag.catchup, dag.max_active_runs) == (False, 1)
-    assert dag.get_task("compact").downstream_task_ids == {"clean"}
-    limits = [task.execution_timeout for task in dag.tasks]
+    limits = [dag.get_task(task_id).execution_timeout for task_id in ("compact", "clean")]
     assert sum(limits, timedelta()) <= dag.dagrun_timeout <= timedelta(hours=5)
+
+
+def test_the_warehouse_dag_cleans_after_a_failed_compaction_and_fails_nevertheless(
+    dag_bag: DagBag,
+) -> None:
+    dag = dag_bag.dags["compact_warehouse"]
+    clean, (end,) = dag.get_task("clean"), dag.leaves
+    assert (clean.upstream_task_ids, clean.trigger_rule) == ({"compact"}, TriggerRule.ALL_DONE)
+    assert end.upstream_task_ids == {"compact", "clean"}
+    assert end.trigger_rule == TriggerRule.ALL_SUCCESS
