@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.maintenance.clean_table import TableCleaning
-from airflow_hiveacid.maintenance.many_tables import Place, TablesRun, grouped, matching_tables
+from airflow_hiveacid.maintenance.many_tables import (
+    TableOrPartition,
+    TablesRun,
+    grouped,
+    matching_tables,
+)
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 
 if TYPE_CHECKING:
@@ -125,7 +130,7 @@ def _clean(
         client,
         pieces,
         lambda own, piece: piece[0].clean(own, piece[1]),
-        place=lambda piece: Place(table=piece[0].table, partition=piece[1]),
+        where=lambda piece: TableOrPartition(table=piece[0].table, partition=piece[1]),
     ):
         of_partitions[cleaning.table.ref].append(outcome)
     # The rest of a table with a failed partition is left to a retry, as in `clean_table`.
@@ -136,7 +141,7 @@ def _clean(
             client,
             whole,
             lambda own, cleaning: cleaning.finish(own, of_partitions[cleaning.table.ref]),
-            place=lambda cleaning: Place(table=cleaning.table),
+            where=lambda cleaning: TableOrPartition(table=cleaning.table),
         )
     }
     for cleaning in cleanings:

@@ -40,7 +40,7 @@ log = logging.getLogger("hiveacid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TableOrPartition:
     """A table, or one partition of it."""
 
     table: TableInfo
@@ -100,7 +100,7 @@ class TablesRun:
         pieces: Sequence[_P],
         work: Callable[[MetastorePort, _P], _R],
         *,
-        place: Callable[[_P], Place],
+        where: Callable[[_P], TableOrPartition],
         at_once: int = AT_ONCE,
     ) -> list[tuple[_P, _R]]:
         """Call `work` on every piece; return the pieces that succeeded, each with its result.
@@ -109,13 +109,13 @@ class TablesRun:
             FencedError, TaskKilledError: as in `fail`.
         """
         found = each_piece(
-            client, pieces, work, at_once=at_once, name=lambda piece: place(piece).name
+            client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name
         )
         succeeded: list[tuple[_P, _R]] = []
         for piece, result in zip(pieces, found, strict=True):
             if isinstance(result, HiveAcidError):
-                where = place(piece)
-                self.fail(where.name, result, is_dropped=where.is_dropped(client))
+                failed = where(piece)
+                self.fail(failed.name, result, is_dropped=failed.is_dropped(client))
             else:
                 succeeded.append((piece, result))
         return succeeded
@@ -132,7 +132,7 @@ class TablesRun:
             FencedError, TaskKilledError: as in `fail`.
         """
         before = len(self.failed)
-        found = self.each(client, tables, work, place=lambda table: Place(table=table))
+        found = self.each(client, tables, work, where=lambda table: TableOrPartition(table=table))
         self.unlisted += len(self.failed) - before
         return [result for _, result in found]
 

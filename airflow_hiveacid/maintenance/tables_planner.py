@@ -17,7 +17,12 @@ from airflow_hiveacid.maintenance.compaction_planner import (
     switched_off_outcome,
     why_failed,
 )
-from airflow_hiveacid.maintenance.many_tables import Place, TablesRun, grouped, matching_tables
+from airflow_hiveacid.maintenance.many_tables import (
+    TableOrPartition,
+    TablesRun,
+    grouped,
+    matching_tables,
+)
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.compaction import CompactionPlan
@@ -48,9 +53,9 @@ class Piece:
         return str(self.facts.table.ref)
 
     @property
-    def place(self) -> Place:
-        """The partition, as a place of a job of many tables."""
-        return Place(table=self.facts.table, partition=self.partition)
+    def where(self) -> TableOrPartition:
+        """The partition, as a job of many tables names it."""
+        return TableOrPartition(table=self.facts.table, partition=self.partition)
 
     def plan(self, client: MetastorePort) -> Due | NoCompaction:
         """Return the compaction that is due, or the reason why none is."""
@@ -147,7 +152,7 @@ def _plan(client: MetastorePort, pieces: Sequence[Piece], run: TablesPlan) -> No
     """Plan every partition."""
     run.partitions += len(pieces)
     plans = run.each(
-        client, pieces, lambda own, piece: piece.plan(own), place=lambda piece: piece.place
+        client, pieces, lambda own, piece: piece.plan(own), where=lambda piece: piece.where
     )
     for piece, plan in plans:
         if isinstance(plan, Due):
@@ -157,7 +162,7 @@ def _plan(client: MetastorePort, pieces: Sequence[Piece], run: TablesPlan) -> No
             run.outcomes.append((piece.table, outcome))
             error = why_failed(piece.facts.table, piece.facts.spec, outcome)
             if error is not None:
-                run.fail(piece.place.name, error)
+                run.fail(piece.where.name, error)
 
 
 def _within(run: TablesPlan, max_bytes: int) -> list[Due]:

@@ -67,9 +67,9 @@ def _compact(job: JobContext, run: TablesPlan) -> None:
         job.client,
         pieces,
         compact,
-        place=lambda piece: piece.place,
+        where=lambda piece: piece.where,
         at_once=job.spark.sparkContext.defaultParallelism,
     )
     for piece, outcome in found:
-        log.info("%s: %s", piece.place.name, outcome.text)
+        log.info("%s: %s", piece.where.name, outcome.text)
         run.outcomes.append((piece.table, outcome))
