@@ -28,6 +28,7 @@ from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events, partition_text
 from airflow_hiveacid.spark.writing import job, second_try, work
 from airflow_hiveacid.spark.writing.publish import StagedFile
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.stores import locations, threads
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
     from airflow_hiveacid.storage.acid.write.reissue import Reissue
     from airflow_hiveacid.storage.stores.staging import Staging
     from tests.interleavings.rows import Change, Event, Identity, Row
@@ -307,19 +307,13 @@ def _bucket_files(state: AcidState, write_ids: object) -> list[types.SimpleNames
     ]
 
 
-def _run_tasks(
-    spark: object, function: object, works: Sequence[BucketCompaction], schema: str
-) -> types.SimpleNamespace:
-    del spark, function, schema
-
-    def collect() -> list[types.SimpleNamespace]:
-        _begin_work()
-        return [row for work in works for row in _merge(work)]
-
-    return types.SimpleNamespace(collect=collect)
+def _compact_buckets(spark: object, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
+    del spark
+    _begin_work()
+    return [file for work in works for file in _merge(work)]
 
 
-def _merge(work: BucketCompaction) -> Iterator[types.SimpleNamespace]:
+def _merge(work: BucketCompaction) -> Iterator[CompactedFile]:
     """Stands for `storage.acid.write.bucket_merge`: aborted rows go, deleted ones of a base too."""
 
     def visible(files: Iterable[Any]) -> list[Event]:
@@ -334,9 +328,9 @@ def _merge(work: BucketCompaction) -> Iterator[types.SimpleNamespace]:
             chosen = [e for e in inserts if e[:3] not in dead] if _is_base(output) else inserts
         if chosen:
             content = merged_file(chosen)
-            yield types.SimpleNamespace(
+            yield CompactedFile(
                 directory=str(output),
-                bucket=0,
+                bucket_id=BucketId(0),
                 attempt=_put(work.staging, str(output), content),
                 rows=len(chosen),
                 size_bytes=len(content),
@@ -462,5 +456,5 @@ def installed() -> Iterator[None]:
         patch.setattr(work, "resolve_target", _resolve_target)
         patch.setattr(second_try, "reissue", _reissue)
         patch.setattr(compact, "bucket_files", _bucket_files)
-        patch.setattr(compact, "run_tasks", _run_tasks)
+        patch.setattr(compact, "compact_buckets", _compact_buckets)
         yield

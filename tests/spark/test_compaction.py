@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -25,12 +25,15 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_worker_id,
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import DataFrame
 
     from tests.support.spark_lab import Lab
 
@@ -129,6 +132,35 @@ def test_a_large_stripe_without_changes_is_copied_byte_for_byte(lab4: Lab, tmp_p
     end = stripe.offset + stripe.index_length + stripe.data_length
     assert new.read_bytes()[3:end] == old.read_bytes()[3:end]
     lab4.clean("t")
+    assert lab4.rows("t") == rows
+    assert identities(lab4) == before
+
+
+@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+def test_several_tasks_compact_a_large_bucket_into_one_file(
+    lab4: Lab, monkeypatch: pytest.MonkeyPatch, choice: CompactionChoice
+) -> None:
+    pieces: list[int] = []
+    run = bucket_tasks.run_tasks
+
+    def run_tasks(spark: Any, task: Any, works: Any, schema: str) -> DataFrame:  # noqa: ANN401
+        pieces.append(len(works))
+        return run(spark, task, works, schema)
+
+    monkeypatch.setattr(bucket_tasks, "run_tasks", run_tasks)
+    monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 1)
+    lab4.table("t", COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
+    rows = history(lab4)
+    before = identities(lab4)
+    assert lab4.compact("t", choice).status is JobStatus.COMMITTED
+    parts, rest = pieces
+    assert parts > 1
+    # One task joins the parts, and one merges the delete events of a minor compaction.
+    assert rest == (1 if choice is CompactionChoice.MAJOR else 2)
+    lab4.clean("t")
+    directories = lab4.directories("t")
+    assert len(directories) == rest
+    assert all(len([*lab4.root("t").glob(f"{name}/bucket_*")]) == 1 for name in directories)
     assert lab4.rows("t") == rows
     assert identities(lab4) == before
 

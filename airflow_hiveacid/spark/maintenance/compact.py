@@ -1,7 +1,8 @@
 """Compaction of a table or partition: through the metastore's queue, or without a queue on 3.1.
 
-The input is a plan (`plan.compaction`). One Spark task per bucket merges sorted files as streams.
-The driver publishes the result. Row IDs do not change, and no row passes through Spark.
+The input is a plan (`plan.compaction`). Spark tasks merge the sorted files of each bucket as
+streams (`bucket_tasks`). The driver publishes the result. Row IDs do not change, and no row passes
+through Spark.
 
 `Compactor.compact` does these steps in order: claim the compaction, take the compactor's snapshot,
 plan under this snapshot, let executors write, check that the plan is still valid, publish, commit.
@@ -11,12 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import uuid
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
-
-import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import BucketId
@@ -42,8 +40,8 @@ from airflow_hiveacid.plan.compaction import (
     replacing_base,
     seen_by_halves,
 )
-from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
-from airflow_hiveacid.spark.engine.tasks import job_group, run_tasks
+from airflow_hiveacid.spark.engine.tasks import job_group
+from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.spark.writing.files.writers import writer_options
@@ -54,8 +52,8 @@ from airflow_hiveacid.spark.writing.publish import (
     empty_file,
 )
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
-from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
 from airflow_hiveacid.storage.plain.files import plain_files
 from airflow_hiveacid.storage.plain.fitness import check_files_readable, check_files_writable
 from airflow_hiveacid.storage.plain.text_form import text_form
@@ -66,9 +64,9 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
@@ -80,24 +78,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
+    from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
 
 _MOST_SHOWN: Final = 5
-
-_COMPACTED_SCHEMA: Final = (
-    "directory string, bucket int, attempt string, rows long, size_bytes long"
-)
-_COMPACTED_ARROW: Final = pa.schema(
-    [
-        ("directory", pa.string()),
-        ("bucket", pa.int32()),
-        ("attempt", pa.string()),
-        ("rows", pa.int64()),
-        ("size_bytes", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,8 +344,7 @@ class Compactor:
             )
             for bucket in bucket_files(plan.state, write_ids)
         ]
-        frame = run_tasks(self.spark, _compact_task, works, _COMPACTED_SCHEMA)
-        files = [self._staged(partition, row) for row in _collected(frame)]
+        files = [self._staged(partition, file) for file in compact_buckets(self.spark, works)]
         files += self._empty_results(partition, outputs, files, staging)
         return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
 
@@ -395,18 +380,17 @@ class Compactor:
             )
             for number, together in enumerate(put_together(found))
         ]
-        frame = run_tasks(self.spark, _compact_plain_task, works, _COMPACTED_SCHEMA)
-        return [self._staged(partition, row) for row in _collected(frame)]
+        return [self._staged(partition, file) for file in compact_plain_files(self.spark, works)]
 
-    def _staged(self, partition: PartitionInfo, row: Row) -> StagedFile:
+    def _staged(self, partition: PartitionInfo, file: CompactedFile) -> StagedFile:
         return StagedFile(
             partition=partition.name,
-            directory=row.directory,
-            bucket=BucketId(row.bucket),
-            attempt=row.attempt,
-            rows=row.rows,
+            directory=file.directory,
+            bucket=file.bucket_id,
+            attempt=file.attempt,
+            rows=file.rows,
             updated=0,
-            size_bytes=row.size_bytes,
+            size_bytes=file.size_bytes,
             kind=self.table.kind,
         )
 
@@ -509,48 +493,6 @@ def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
 def _read_from(state: AcidState) -> set[str]:
     """Return the names of the directories and original files that are read."""
     return live_names(state) | {file.path for file in state.originals}
-
-
-def _collected(frame: DataFrame) -> list[Row]:
-    """Run the tasks and return their rows.
-
-    Raises:
-        HiveAcidError: a task raised this error.
-        JobFailedError: Spark failed for another reason. So the other partitions are compacted.
-    """
-    try:
-        with typed_failures():
-            return frame.collect()
-    except SPARK_ERRORS as error:
-        log.exception("a compaction's tasks failed")
-        raise job_failure(error) from error
-
-
-def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
-    files = compact_bucket(work, uuid.uuid4().hex)
-    yield pa.RecordBatch.from_pydict(
-        {
-            "directory": [f.directory for f in files],
-            "bucket": pa.array([int(f.bucket_id) for f in files], pa.int32()),
-            "attempt": [f.attempt for f in files],
-            "rows": pa.array([f.rows for f in files], pa.int64()),
-            "size_bytes": pa.array([f.size_bytes for f in files], pa.int64()),
-        },
-        schema=_COMPACTED_ARROW,
-    )
-
-
-def _compact_plain_task(work: PlainCompaction) -> Iterator[pa.RecordBatch]:
-    attempt = uuid.uuid4().hex
-    written = compact_plain(work, attempt)
-    row = {
-        "directory": work.directory,
-        "bucket": int(work.number),
-        "attempt": attempt,
-        "rows": written.rows,
-        "size_bytes": written.size_bytes,
-    }
-    yield pa.RecordBatch.from_pylist([row], schema=_COMPACTED_ARROW)
 
 
 def _hindered(partition: PartitionInfo, work: CompactionWork, why: str) -> CompactionOutcome:

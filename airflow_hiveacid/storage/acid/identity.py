@@ -158,6 +158,36 @@ class Keys:
         return list(zip(starts, [*starts[1:], len(self)], strict=True))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRange:
+    """The row identities above `after`, up to and including `up_to`; None means no limit."""
+
+    after: Key | None = None
+    up_to: Key | None = None
+
+    def cut(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a sorted batch that are in the range."""
+        keys = Keys.of(batch)
+        start = 0 if self.after is None else keys.count_up_to(self.after)
+        stop = len(keys) if self.up_to is None else keys.count_up_to(self.up_to)
+        return batch.slice(start, stop - start)
+
+    def contains(self, first: Key, last: Key) -> bool:
+        """Return whether all identities from `first` to `last` are in the range."""
+        return (self.after is None or self.after < first) and (
+            self.up_to is None or last <= self.up_to
+        )
+
+    def may_contain_some(self, first: Key, last: Key) -> bool:
+        """Return whether an identity from `first` to `last` may be in the range."""
+        return (self.after is None or self.after < last) and (
+            self.up_to is None or first <= self.up_to
+        )
+
+
+EVERY_KEY: Final = KeyRange()
+
+
 def current_write_ids(batch: pa.RecordBatch) -> _Ints:
     """Return the current write ID of each event, without copying.
 

@@ -6,9 +6,10 @@ depend on the content of data files.
 
 All staged files are below `<home>/_tmp_hiveacid_<token>/`. In that directory, `<final name>/` is
 the directory to publish. `_attempts/` contains files that tasks wrote and the driver has not
-accepted yet. `_flat/` contains rows that are not yet in the table's file format. The home is the
-table's location. So a new partition has no directory before its files are published. For a
-partition outside the table's location, the home is the partition's location.
+accepted yet. `_parts/` contains files that later tasks read, and that are never published. `_flat/`
+contains rows that are not yet in the table's file format. The home is the table's location. So a
+new partition has no directory before its files are published. For a partition outside the table's
+location, the home is the partition's location.
 
 Only this module depends on how a directory becomes visible. On most stores, a rename publishes the
 directory. The store must rename directories in one step (`check_publishable`). On a store without
@@ -77,6 +78,7 @@ DirectoryText = BaseName | DeltaName | str
 """A final directory name, parsed or as a string."""
 
 _FLAT: Final = "_flat"
+_PARTS: Final = "_parts"
 MARKERS: Final[Mapping[str, bytes]] = {
     ACID_VERSION_FILE: b"2",
     METADATA_FILE: metadata_text(COMPACTED_FORMAT),
@@ -145,6 +147,18 @@ class Staging:
                 different attempt.
         """
         return attempt_path(self.root, attempt, directory, file_name)
+
+    def part_path(self, file_name: str, attempt: str) -> str:
+        """Return the path at which a task attempt writes a file for a later task to read.
+
+        On a store without renames, the file of `attempt_path` cannot be read before it is
+        published. This file can be read once it is closed, and is never published.
+
+        Args:
+            file_name: the file's name.
+            attempt: identifies the attempt, so that each attempt has its own file.
+        """
+        return f"{self.root}/{_PARTS}/{attempt}/{file_name}"
 
     def flat_path(self, attempt: str) -> str:
         """Return the path at which an attempt writes rows that are not yet in the final format."""

@@ -1,26 +1,35 @@
-"""Two compactors of one range on S3: who stood still shows nothing beside its successor."""
+"""Compactions on S3: of two of one range, and of a large bucket by several tasks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.errors import StorageError
-from airflow_hiveacid.format.ids import BucketId, TxnId
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, TxnId, WriteId
+from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import Appearance, CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from airflow_hiveacid.spark.writing.publish import StagedFile, assemble
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.staging import Staging
-from tests.unit.storage.orc_tables import ids
+from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
+from tests.unit.storage.compacting import compacted_files
+from tests.unit.storage.orc_tables import B0, ids
 
 if TYPE_CHECKING:
     from tests.contract.stores.s3_faults import Faults
@@ -115,3 +124,37 @@ def test_uploads_of_running_writers_are_not_removed(s3: MotoS3, table: str) -> N
         f"w/t/base_0000003_v0000015/{BUCKET}",
         f"w/t/base_0000004/{BUCKET}",
     ]
+
+
+def test_one_task_joins_the_parts_that_other_tasks_wrote(s3: MotoS3, table: str) -> None:
+    columns = (Column(name="id", type="bigint"),)
+    for write_id, name in enumerate(INSERTS, 1):
+        events = insert_events(
+            pa.record_batch({"id": [write_id]}), WriteId(write_id), BucketProperty(B0), RowId(0)
+        )
+        place = open_location(f"{table}/{name}/{BUCKET}")
+        with AcidFileWriter(*place, columns, WriterOptions(), is_delete=False) as writer:
+            writer.write(events)
+            writer.close()
+    (bucket,) = bucket_files(resolve(list_table(table), ids(3), None))
+    base, staging = BaseName(write_id=WriteId(3)), Staging(location=table, token="t")
+    work = BucketCompaction(
+        columns=columns,
+        bucket_id=BucketId(0),
+        inserts=bucket.inserts,
+        deletes=(),
+        write_ids=ids(3),
+        outputs=(base,),
+        staging=staging,
+        options=WriterOptions(),
+    )
+    (file,) = compacted_files(work, part_bytes=1)
+    assert shown(s3) == [f"{name}/{BUCKET}" for name in INSERTS]
+    accepted = AcceptedFile(name=BUCKET, attempt=file.attempt, size_bytes=file.size_bytes)
+    staging.publish_files(base, [accepted], [])
+    staging.discard()
+    (bucket,) = bucket_files(resolve(list_table(table), ids(3), None))
+    (batch,) = read_events(bucket.inserts[0], columns)
+    assert batch.column("row").field("id").to_pylist() == [1, 2, 3]
+    assert not s3.uploads()
+    assert not [key for key in s3.objects() if "_tmp_" in key]

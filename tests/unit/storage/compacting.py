@@ -10,7 +10,12 @@ from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, compact_bucket
+from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    BucketCompaction,
+    CompactedFile,
+    compact_bucket,
+)
+from airflow_hiveacid.storage.acid.write.bucket_parts import compact_part, split_compaction
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
@@ -30,8 +35,12 @@ def compact(
     txns: ValidTxnList | None = None,
     *,
     major: bool,
+    part_bytes: int | None = None,
 ) -> tuple[str, ...]:
-    """Compact whatever can be; gives the directories that were published."""
+    """Compact whatever can be; gives the directories that were published.
+
+    With `part_bytes`, each bucket is split into parts of this size, as large buckets are.
+    """
     compactor = CompactorWriteIdList.of(write_ids)
     state = resolve(list_table(str(root)), compactor, txns)
     outputs = _outputs(state, major=major)
@@ -47,8 +56,8 @@ def compact(
             staging=staging,
             options=WriterOptions(),
         )
-        for file in compact_bucket(work, "a"):
-            staging.accept(file.directory, bucket_file(file.bucket_id), "a")
+        for file in compacted_files(work, part_bytes):
+            staging.accept(file.directory, bucket_file(file.bucket_id), file.attempt)
             if major:
                 staging.add_metadata_file(file.directory)
     staged = [str(o) for o in outputs if Path(staging.path_for(o)).exists()]
@@ -56,6 +65,15 @@ def compact(
     staging.publish(published)
     staging.discard()
     return published
+
+
+def compacted_files(work: BucketCompaction, part_bytes: int | None) -> list[CompactedFile]:
+    """The files of one bucket, from one task or from one task a part."""
+    split = None if part_bytes is None else split_compaction(work, part_bytes)
+    if split is None:
+        return [*compact_bucket(work, "a")]
+    done = [compact_part(part, f"part-{number}") for number, part in enumerate(split.parts)]
+    return [file for rest in split.rest(done) for file in compact_bucket(rest, "joined")]
 
 
 def _outputs(state: AcidState, *, major: bool) -> tuple[BaseName | DeltaName, ...]:

@@ -35,13 +35,16 @@ def roots(case: GoldenCase, folder: Path) -> list[Path]:
     return [table / partition.location for partition in case.partitions]
 
 
-def compacted(case: GoldenCase, root: Path, *, major: bool) -> tuple[str, ...]:
+def compacted(
+    case: GoldenCase, root: Path, *, major: bool, part_bytes: int | None = None
+) -> tuple[str, ...]:
     return compact(
         root,
         [Column(name=name, type=text) for name, text in case.columns],
         ValidWriteIdList.parse(case.write_ids),
         ValidTxnList.parse(case.txns),
         major=major,
+        part_bytes=part_bytes,
     )
 
 
@@ -63,15 +66,16 @@ def possible_readers(case: GoldenCase) -> list[str]:
 
 
 @pytest.mark.promise("C3")
+@pytest.mark.parametrize("part_bytes", [None, 1], ids=["whole", "in parts"])
 @pytest.mark.parametrize("major", [False, True], ids=["minor", "major"])
 @pytest.mark.parametrize("case", READABLE, ids=lambda case: case.id)
 def test_a_compaction_changes_no_row_that_hive_wrote(
-    case: GoldenCase, tmp_path: Path, *, major: bool
+    case: GoldenCase, tmp_path: Path, *, major: bool, part_bytes: int | None
 ) -> None:
     for root in roots(case, tmp_path):
         readers = possible_readers(case)
         before = [rows_or_none(case, root, reader) for reader in (case.write_ids, *readers)]
-        published = compacted(case, root, major=major)
+        published = compacted(case, root, major=major, part_bytes=part_bytes)
         after = [rows_or_none(case, root, reader) for reader in (case.write_ids, *readers)]
         assert after[0] == before[0], published
         for reader, rows, now in zip(readers, before[1:], after[1:], strict=True):

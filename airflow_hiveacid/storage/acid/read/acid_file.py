@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.storage.acid.identity import Key, least_key
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, least_key
 from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS, ROOT_NAMES
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -57,6 +57,7 @@ class AcidFile:
     number of bytes that readers may read. `length` is less than the file's size while a streaming
     writer has the file open. `synthetic` is set for `FileKind.ORIGINAL` only. All rows of the file
     have original write IDs from `least_write_id` to `greatest_write_id`. None means no bound.
+    All rows have identities in `keys`.
     """
 
     store: str
@@ -69,6 +70,7 @@ class AcidFile:
     greatest_write_id: WriteId | None = None
     synthetic: SyntheticIdentity | None = None
     root: str | None = None
+    keys: KeyRange = EVERY_KEY
 
     def __post_init__(self) -> None:
         if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):
@@ -87,9 +89,12 @@ class AcidFile:
     def least_key(self) -> Key:
         """A lower bound for the row identities in the file.
 
-        If the file does not store identities, the bound is the identity of its first row. So a
-        merge opens such files one after the other.
+        A merge opens a file when it reaches this bound. So files with disjoint ranges are open one
+        after the other. If the file does not store identities, the bound is the identity of its
+        first row.
         """
+        if self.keys.after is not None:
+            return self.keys.after
         if self.synthetic is None:
             return least_key(self.least_write_id)
         made = self.synthetic

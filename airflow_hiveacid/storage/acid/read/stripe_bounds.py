@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.ids import LONG_MAX
+from airflow_hiveacid.storage.acid.identity import LONG_MIN
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from airflow_hiveacid.storage.acid.identity import Key
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.orc.footer import OrcTail
 
@@ -37,6 +40,18 @@ def bounds_of(file: AcidFile, tail: OrcTail) -> list[KeyBounds]:
         )
         for stripe, end in zip(tail.stripes, ends, strict=True)
     ]
+
+
+def end_keys(file: AcidFile, bounds: Iterable[KeyBounds]) -> Iterator[tuple[Key, Key]]:
+    """Yield a lower and an upper bound of each stripe's identities.
+
+    Identities are compared column by column, so the least value of each column forms a lower bound.
+    """
+    greatest = LONG_MAX if file.greatest_write_id is None else file.greatest_write_id
+    anything = ((file.least_write_id, greatest), (LONG_MIN, LONG_MAX), (LONG_MIN, LONG_MAX))
+    for known in bounds:
+        write_id, bucket, row = (a or b for a, b in zip(known, anything, strict=True))
+        yield (write_id[0], bucket[0], row[0]), (write_id[1], bucket[1], row[1])
 
 
 def meeting(found: Sequence[KeyBounds], wanted: Iterable[KeyBounds]) -> list[int]:

@@ -5,6 +5,8 @@ of every open file is in memory, regardless of file sizes. Rows keep their ident
 The merge drops only events with write IDs that the compactor's list excludes. Large unchanged
 stripes are copied without decoding (`whole_stripes`).
 
+`bucket_parts` compacts a large bucket with several tasks.
+
 The module follows two more rules. Each of Hive's own compactors violates one of these two rules:
 
 * Only one delete event per row is kept. If two files begin with delete events of the same row,
@@ -19,15 +21,15 @@ from __future__ import annotations
 import functools
 import itertools
 import posixpath
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.storage.acid.identity import current_write_ids
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, current_write_ids
 from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
 from airflow_hiveacid.storage.acid.read.live import live_in, visible_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
@@ -45,14 +47,17 @@ from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.ids import BucketId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.storage.acid.identity import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
     from airflow_hiveacid.storage.stores.staging import Staging
+
+    Parts: TypeAlias = Iterator[pa.RecordBatch | WholeStripe | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,10 @@ class BucketCompaction:
     `inserts` and `deletes` are the input files. If `outputs` contains a base (a major compaction),
     delete events are applied and dropped. Otherwise, the insert events are merged into one
     directory, and the delete events into another.
+
+    Only rows with identities in `keys` are read. `stripes` contains the 0-based numbers of the
+    stripes to read of a file, by file key; files without an entry are read completely. Unchanged
+    stripes are copied from a length of `least_bytes`; None means by `least_length`.
     """
 
     columns: tuple[Column, ...]
@@ -72,6 +81,9 @@ class BucketCompaction:
     outputs: tuple[BaseName | DeltaName, ...]
     staging: Staging
     options: WriterOptions
+    stripes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    keys: KeyRange = EVERY_KEY
+    least_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,44 +105,62 @@ def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile,
     """
     results = []
     for output in work.outputs:
-        written = _write(work, output, _parts(work, output), attempt)
+        if isinstance(output, DeltaName) and output.is_delete:
+            parts: Parts = _only(_deletes(work), own=False)
+        else:
+            whole = stripes_to_copy(work)
+            parts = between(rows_to_decode(work, output, whole), whole)
+        path = work.staging.attempt_path(output, bucket_file(work.bucket_id), attempt)
+        written = write_file(work, output, parts, attempt, path)
         if written is not None:
             results.append(written)
     return tuple(results)
 
 
-def _parts(
-    work: BucketCompaction, output: BaseName | DeltaName
-) -> Iterator[pa.RecordBatch | WholeStripe]:
-    """Return the rows and whole stripes to write into one result directory."""
-    if isinstance(output, DeltaName) and output.is_delete:
-        return _only(_deletes(work), own=False)
-    whole = whole_stripes(
+def stripes_to_copy(work: BucketCompaction) -> tuple[WholeStripe, ...]:
+    """Return the stripes to copy, in identity order."""
+    return whole_stripes(
         work.inserts,
         work.deletes,
         work.write_ids,
         bucket_id=work.bucket_id,
         columns=work.columns,
         options=work.options,
+        chosen=work.stripes,
+        keys=work.keys,
+        least_bytes=work.least_bytes,
     )
-    left = without(whole, work.inserts)
+
+
+def rows_to_decode(
+    work: BucketCompaction,
+    output: BaseName | DeltaName,
+    whole: Sequence[WholeStripe],
+    count: Callable[[pa.RecordBatch], None] = lambda _: None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows to decode: those of the result that are not in a stripe of `whole`.
+
+    `count` is called with every batch that is read, after it was cut to the work's range.
+    """
+    left = without(whole, work.inserts, work.stripes)
     inserts = [file for file in work.inserts if file.key in left]
 
     def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
-        return read_events(
+        for batch in read_events(
             file,
             work.columns,
             stripes=left[file.key],
             timestamps=TimestampForm.PAIR,
             matching=Matching.UNAMBIGUOUS,
-        )
+        ):
+            inside = work.keys.cut(batch)
+            count(inside)
+            yield inside
 
     if isinstance(output, BaseName):
-        events = live_in(inserts, work.deletes, work.write_ids, read)
-    else:
-        visible = visible_in(inserts, work.write_ids, read)
-        events = subtract_deletes(visible, _only(_deletes(work), own=True))
-    return between(events, whole)
+        return live_in(inserts, work.deletes, work.write_ids, read)
+    visible = visible_in(inserts, work.write_ids, read)
+    return subtract_deletes(visible, _only(_deletes(work), own=True))
 
 
 def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
@@ -163,24 +193,26 @@ def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.Record
         yield batch.filter(pa.array(wanted))
 
 
-def _write(
-    work: BucketCompaction,
-    output: BaseName | DeltaName,
-    parts: Iterator[pa.RecordBatch | WholeStripe],
-    attempt: str,
+def write_file(
+    work: BucketCompaction, output: BaseName | DeltaName, parts: Parts, attempt: str, path: str
 ) -> CompactedFile | None:
-    filled = (part for part in parts if isinstance(part, WholeStripe) or part.num_rows)
-    first = next(filled, None)
+    """Write rows and whole stripes into the file at `path`, and end a stripe at each None.
+
+    Write no file if there are no rows.
+    """
+    filled = (part for part in parts if not isinstance(part, pa.RecordBatch) or part.num_rows)
+    first = next((part for part in filled if part is not None), None)
     if first is None:
         return None
-    name = bucket_file(work.bucket_id)
-    fs, path = open_location(work.staging.attempt_path(output, name, attempt))
-    make_directory(fs, posixpath.dirname(path))
+    fs, place = open_location(path)
+    make_directory(fs, posixpath.dirname(place))
     is_delete = isinstance(output, DeltaName) and output.is_delete
-    writer = AcidFileWriter(fs, path, work.columns, work.options, is_delete=is_delete)
+    writer = AcidFileWriter(fs, place, work.columns, work.options, is_delete=is_delete)
     try:
         for part in itertools.chain([first], filled):
-            if isinstance(part, WholeStripe):
+            if part is None:
+                writer.end_stripe()
+            elif isinstance(part, WholeStripe):
                 writer.copy(part)
             else:
                 writer.write(part)

@@ -21,11 +21,12 @@ from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
 from airflow_hiveacid.format.ids import LONG_MAX, BucketProperty
 from airflow_hiveacid.storage.acid.events import identity_at
-from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind
 from airflow_hiveacid.storage.acid.read.live import visible_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, end_keys
 from airflow_hiveacid.storage.acid.row_schema import OPERATION_COLUMN_ID, Operation
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import BucketId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.identity import Key
+    from airflow_hiveacid.storage.acid.identity import Key, KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -97,6 +98,9 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
     bucket_id: BucketId,
     columns: Sequence[Column],
     options: WriterOptions,
+    chosen: Mapping[str, tuple[int, ...]] = {},
+    keys: KeyRange = EVERY_KEY,
+    least_bytes: int | None = None,
 ) -> tuple[WholeStripe, ...]:
     """Return the stripes that can be copied unchanged, in identity order.
 
@@ -108,6 +112,10 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
         bucket_id: the result's bucket.
         columns: the table's columns.
         options: the writer options of the result.
+        chosen: the 0-based numbers of a file's stripes that belong to the result, by file key; all
+            stripes of a file without an entry belong to it.
+        keys: the range of the result's identities.
+        least_bytes: the length from which stripes are copied; None means by `least_length`.
 
     Raises:
         CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
@@ -118,16 +126,19 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
         for file in inserts
         if (tail := _copyable_tail(file, columns, options)) is not None
     }
-    lengths = {key: [stripe.length for stripe in tail.stripes] for key, tail in tails.items()}
-    least = least_length(itertools.chain.from_iterable(lengths.values()))
+    numbers = {key: chosen.get(key, range(len(tail.stripes))) for key, tail in tails.items()}
+    lengths = {key: [tails[key].stripes[n].length for n in found] for key, found in numbers.items()}
+    least = least_bytes or least_length(itertools.chain.from_iterable(lengths.values()))
     copyable = {key: tail for key, tail in tails.items() if max(lengths[key]) >= least}
     if not copyable:
         return ()
     stays = partial(_stays, write_ids=write_ids, bucket_id=bucket_id)
     ranges = [
-        found for file in inserts for found in _ranges(file, copyable.get(file.key), least, stays)
+        found
+        for file in inserts
+        for found in _ranges(file, copyable.get(file.key), numbers.get(file.key, ()), least, stays)
     ]
-    alone = _apart(ranges)
+    alone = [one for one in _apart(ranges) if keys.contains(one.first, one.last)]
     return _untouched(alone, deletes, write_ids) if alone else ()
 
 
@@ -155,20 +166,23 @@ def least_length(lengths: Iterable[int]) -> int:
 
 
 def without(
-    whole: Sequence[WholeStripe], inserts: Sequence[AcidFile]
+    whole: Sequence[WholeStripe],
+    inserts: Sequence[AcidFile],
+    chosen: Mapping[str, tuple[int, ...]] = {},
 ) -> dict[str, tuple[int, ...] | None]:
-    """Return the numbers of the stripes that are not in `whole`, by file key.
+    """Return the numbers of the chosen stripes that are not in `whole`, by file key.
 
-    The value None means all stripes of the file. A file is not in the dict if all its stripes are
-    in `whole`.
+    The value None means all stripes of the file. A file is not in the dict if all its chosen
+    stripes are in `whole`.
     """
-    left: dict[str, tuple[int, ...] | None] = {file.key: None for file in inserts}
+    left: dict[str, tuple[int, ...] | None] = {file.key: chosen.get(file.key) for file in inserts}
     for key, stripes in itertools.groupby(
         sorted(whole, key=lambda one: one.file.key), key=lambda one: one.file.key
     ):
         gone = list(stripes)
         numbers = {one.number for one in gone}
-        rest = tuple(n for n in range(len(gone[0].tail.stripes)) if n not in numbers)
+        own = chosen.get(key, range(len(gone[0].tail.stripes)))
+        rest = tuple(n for n in own if n not in numbers)
         if rest:
             left[key] = rest
         else:
@@ -227,31 +241,51 @@ def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOpt
 def _ranges(
     file: AcidFile,
     tail: OrcTail | None,
+    numbers: Iterable[int],
     least: int,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> Iterator[_Range]:
     """Yield the identity ranges of a file.
 
-    With `tail`, there is one range per stripe. Without `tail`, there is one range for the whole
-    file.
+    With `tail`, there is one range for each stripe in `numbers`. Without `tail`, there is one range
+    for the whole file.
     """
     if tail is None:
-        greatest = file.greatest_write_id if file.synthetic is None else file.synthetic.write_id
-        last = LONG_MAX if greatest is None else greatest, LONG_MAX, LONG_MAX
-        yield _Range(first=file.least_key, last=last)
+        yield _range_of_file(file)
         return
-    contents = _copyable(file, tail, least)
-    for number, stripe in enumerate(tail.stripes):
-        if stripe.rows:
+    contents = _copyable(file, tail, numbers, least)
+    for number in numbers:
+        if tail.stripes[number].rows:
             yield _range(file, tail, number, contents.get(number), stays)
 
 
-def _copyable(file: AcidFile, tail: OrcTail, least: int) -> dict[int, StripeContent]:
+def _range_of_file(file: AcidFile) -> _Range:
+    """Return the identity range of a file without stripes to copy.
+
+    Read the footer only if the file's directory does not limit the write IDs. Otherwise, each of a
+    thousand small deltas would need one more request to the store.
+    """
+    if file.synthetic is not None:
+        return _Range(first=file.least_key, last=(file.synthetic.write_id, LONG_MAX, LONG_MAX))
+    if file.greatest_write_id is not None:
+        return _Range(first=file.least_key, last=(file.greatest_write_id, LONG_MAX, LONG_MAX))
+    ends = list(end_keys(file, bounds_of(file, file.tail())))
+    first = min((first for first, _ in ends), default=file.least_key)
+    last = max((last for _, last in ends), default=file.least_key)
+    up_to = file.keys.up_to
+    return _Range(
+        first=max(first, file.least_key), last=last if up_to is None else min(last, up_to)
+    )
+
+
+def _copyable(
+    file: AcidFile, tail: OrcTail, numbers: Iterable[int], least: int
+) -> dict[int, StripeContent]:
     """Return the contents of the stripes that can be copied, by stripe number."""
     found = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
-        for number, stripe in enumerate(tail.stripes):
-            if stripe.length < least:
+        for number in numbers:
+            if tail.stripes[number].length < least:
                 continue
             with suppress(UnsupportedFileError):
                 content = stripe_content(source, tail, number)

@@ -166,6 +166,10 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
                 self._byte_ids |= undecodable(fitted.rows, self._nodes)
         self._append(batch, needs_rows=needs_rows)
 
+    def end_stripe(self) -> None:
+        """End the current stripe, so that the next row begins a new stripe."""
+        self._finish_segment()
+
     def copy(self, stripe: WholeStripe) -> None:
         """End the current stripe, then append a stripe of a different file unchanged.
 

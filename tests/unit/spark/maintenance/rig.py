@@ -17,6 +17,7 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
@@ -50,7 +51,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def group(_: object, __: str) -> Iterator[Callable[[], None]]:
         yield lambda: None
 
-    monkeypatch.setattr(compact_module, "run_tasks", run)
+    monkeypatch.setattr(bucket_tasks, "run_tasks", run)
     monkeypatch.setattr(compact_module, "job_group", group)
 
 

@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState, Compact
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.maintenance import compact as compact_module
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
@@ -208,7 +208,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
-    run: Any = compact_module.run_tasks
+    run: Any = bucket_tasks.run_tasks
 
     def run_tasks(spark: object, task: object, works: Any, schema: str) -> Any:  # noqa: ANN401
         def fail() -> None:
@@ -219,7 +219,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
             return SimpleNamespace(collect=fail)
         return run(spark, task, works, schema)
 
-    monkeypatch.setattr(compact_module, "run_tasks", run_tasks)
+    monkeypatch.setattr(bucket_tasks, "run_tasks", run_tasks)
     with pytest.raises(PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]

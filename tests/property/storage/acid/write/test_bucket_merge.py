@@ -91,8 +91,8 @@ class World:
         aborted = ",".join(map(str, self.aborted))
         return ValidWriteIdList.parse(f"d.t:{self.high}:{MAX}::{aborted}")
 
-    def compact(self, *, major: bool) -> None:
-        compact(self.root, COLUMNS, self.write_ids, major=major)
+    def compact(self, *, major: bool, part_bytes: int | None) -> None:
+        compact(self.root, COLUMNS, self.write_ids, major=major, part_bytes=part_bytes)
 
     def rows(self) -> dict[Identity, int]:
         """What a reader sees, by the plainest possible means."""
@@ -124,6 +124,7 @@ class World:
     minor=st.booleans(),
     major=st.booleans(),
     copied=st.sampled_from([0, whole_stripes.LEAST_BYTES]),
+    part_bytes=st.sampled_from([None, 1, 1000]),
 )
 def test_no_compaction_changes_a_row_or_a_row_id(
     first: list[tuple[int, list[int], bool]],
@@ -131,6 +132,7 @@ def test_no_compaction_changes_a_row_or_a_row_id(
     minor: bool,
     major: bool,
     copied: int,
+    part_bytes: int | None,
 ) -> None:
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         patch.setattr(whole_stripes, "LEAST_BYTES", copied)
@@ -138,11 +140,11 @@ def test_no_compaction_changes_a_row_or_a_row_id(
         for inserts, kills, aborts in first:
             world.write(inserts, kills, aborts=aborts)
         if minor:
-            world.compact(major=False)
+            world.compact(major=False, part_bytes=part_bytes)
             assert world.rows() == world.live
         for inserts, kills, aborts in then:
             world.write(inserts, kills, aborts=aborts)
         assert world.rows() == world.live
         if major:
-            world.compact(major=True)
+            world.compact(major=True, part_bytes=part_bytes)
             assert world.rows() == world.live

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (
     Column(name="id", type="bigint"),
@@ -402,13 +404,16 @@ def test_a_stripe_is_not_copied_if_a_small_file_may_have_rows_of_the_same_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = put(tmp_path / BASE, 1, STRIPE_ROWS).stat().st_size
-    put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, 9)
+    path = put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, 9)
     monkeypatch.setattr(module, "LEAST_BYTES", large // 2)
     state = resolve(list_table(str(tmp_path)), ids(2), None)
     ((base, small),) = (bucket.inserts for bucket in bucket_files(state, ids(2)))
+    other = put(tmp_path / "other/bucket_00000", 1, 9, first_row=STRIPE_ROWS - 5)
+    length = other.stat().st_size
+    same_write = dataclasses.replace(small, path=str(other), length=length)
 
-    def copied(**bounds: int | None) -> int:
-        files = [base, dataclasses.replace(small, **bounds)]
+    def copied(file: AcidFile = small, **bounds: int | None) -> int:
+        files = [base, dataclasses.replace(file, **bounds)]
         return len(
             whole_stripes(files, (), ids(2), bucket_id=BucketId(0), columns=COLUMNS, options=SMALL)
         )
@@ -417,7 +422,12 @@ def test_a_stripe_is_not_copied_if_a_small_file_may_have_rows_of_the_same_write(
     assert copied(least_write_id=1) == 0
     assert copied(least_write_id=0, greatest_write_id=1) == 0
     assert copied(least_write_id=0, greatest_write_id=0) == 1
-    assert copied(least_write_id=0, greatest_write_id=None) == 0
+    # Without an upper limit, the statistics of the file decide.
+    assert copied(least_write_id=0, greatest_write_id=None) == 1
+    assert copied(same_write, least_write_id=0, greatest_write_id=None) == 0
+    with_tail(path, lambda _footer, _postscript, metadata: metadata.ClearField("stripes"))
+    unknown = dataclasses.replace(small, length=path.stat().st_size)
+    assert copied(unknown, least_write_id=0, greatest_write_id=None) == 0
 
 
 def test_a_large_file_of_small_stripes_is_not_copied(

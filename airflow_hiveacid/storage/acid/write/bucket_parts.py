@@ -1,0 +1,171 @@
+"""Compact a large bucket in parts, each by its own task, and join the parts to one file.
+
+Each part writes the rows of its range that must be decoded, and reports the stripes that can be
+copied (`compact_part`). Then one task copies the stripes of all parts and the reported stripes into
+the bucket's file (`SplitCompaction.rest`). So a stripe that can be copied is copied once.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    rows_to_decode,
+    stripes_to_copy,
+    write_file,
+)
+from airflow_hiveacid.storage.acid.write.key_ranges import SplitBucket, split_bucket
+from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe, between
+from airflow_hiveacid.storage.stores.locations import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from airflow_hiveacid.storage.acid.identity import KeyRange
+    from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
+    from airflow_hiveacid.storage.stores.staging import Staging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedPart:
+    """The result of one part of a bucket.
+
+    `file` is the file with the decoded rows; None if there are none. `whole` contains the numbers
+    of the stripes to copy, by the key of their file. `rows_read` is the number of rows in the
+    part's range, whether visible or not.
+    """
+
+    file: CompactedFile | None
+    whole: Mapping[str, tuple[int, ...]]
+    rows_read: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitCompaction:
+    """The compaction of one bucket in several parts."""
+
+    work: BucketCompaction
+    split: SplitBucket
+
+    @property
+    def parts(self) -> tuple[BucketCompaction, ...]:
+        """The work of each part, in identity order."""
+        return tuple(
+            replace(
+                self.work,
+                inserts=part.inserts,
+                outputs=(_rows_output(self.work),),
+                stripes=part.stripes,
+                keys=part.keys,
+                least_bytes=self.split.least_bytes,
+            )
+            for part in self.split.parts
+        )
+
+    def rest(self, done: Sequence[CompactedPart]) -> tuple[BucketCompaction, ...]:
+        """Return the work that remains after the parts: to join them, and to merge delete events.
+
+        Args:
+            done: the parts' results, in identity order.
+
+        Raises:
+            CorruptFileError: the parts have read a different number of rows than the files contain,
+                because statistics in a file are wrong.
+        """
+        rows_read = sum(part.rows_read for part in done)
+        if rows_read != self.split.rows:
+            raise CorruptFileError(
+                path=self.work.staging.location,
+                reason=f"the files of bucket {self.work.bucket_id} contain {self.split.rows} rows,"
+                f" but {rows_read} rows were found by the statistics of their ROW__ID columns, so"
+                " these statistics are wrong in at least one file",
+            )
+        numbers: dict[str, list[int]] = {}
+        files: list[AcidFile] = []
+        for part, one in zip(self.split.parts, done, strict=True):
+            for key, found in one.whole.items():
+                numbers.setdefault(key, []).extend(found)
+            if one.file is not None:
+                files.append(_staged(self.work.staging, one.file, part.keys))
+        output = _rows_output(self.work)
+        stripes = {key: tuple(sorted(found)) for key, found in numbers.items()}
+        joined = replace(
+            self.work,
+            inserts=(*files, *(file for file in self.work.inserts if file.key in stripes)),
+            deletes=(),
+            outputs=(output,),
+            stripes=stripes,
+        )
+        others = tuple(one for one in self.work.outputs if one != output)
+        return (joined, replace(self.work, inserts=(), outputs=others)) if others else (joined,)
+
+
+def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction | None:
+    """Split the compaction of a bucket into parts of about `part_bytes`; None means one part.
+
+    Raises:
+        CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
+        StorageError: reading failed.
+    """
+    split = split_bucket(work.inserts, part_bytes)
+    return None if split is None else SplitCompaction(work=work, split=split)
+
+
+def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
+    """Compact the rows of one part of a bucket.
+
+    No stripe of the part's file has rows on both sides of a stripe that is to be copied. Otherwise,
+    neither stripe could be copied into the bucket's file.
+
+    Raises:
+        CorruptFileError: an input is damaged or out of order.
+    """
+    (output,) = work.outputs
+    whole = stripes_to_copy(work)
+    numbers: dict[str, list[int]] = {}
+    for one in whole:
+        numbers.setdefault(one.file.key, []).append(one.number)
+    rows_read = sum(one.tail.stripes[one.number].rows for one in whole)
+
+    def count(batch: pa.RecordBatch) -> None:
+        nonlocal rows_read
+        rows_read += batch.num_rows
+
+    rows = rows_to_decode(work, output, whole, count)
+    parts = (None if isinstance(one, WholeStripe) else one for one in between(rows, whole))
+    path = work.staging.part_path(bucket_file(work.bucket_id), attempt)
+    file = write_file(work, output, parts, attempt, path)
+    return CompactedPart(
+        file=file,
+        whole={key: tuple(found) for key, found in numbers.items()},
+        rows_read=rows_read,
+    )
+
+
+def _rows_output(work: BucketCompaction) -> BaseName | DeltaName:
+    """Return the result directory with insert events."""
+    (output,) = (one for one in work.outputs if not (isinstance(one, DeltaName) and one.is_delete))
+    return output
+
+
+def _staged(staging: Staging, file: CompactedFile, keys: KeyRange) -> AcidFile:
+    """Return a description of a part's file."""
+    name = bucket_file(file.bucket_id)
+    store, path = locate(staging.part_path(name, file.attempt))
+    return AcidFile(
+        store=store,
+        path=path,
+        key=posixpath.join(file.directory, file.attempt, name),
+        length=file.size_bytes,
+        kind=FileKind.DATA,
+        bucket_id=file.bucket_id,
+        root=staging.root,
+        keys=keys,
+    )
