@@ -10,6 +10,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     FencedError,
+    MetastoreUnavailableError,
     NotTransactionalError,
     PartitionsFailedError,
     SortedTableError,
@@ -191,7 +192,7 @@ def test_kept_directories_are_counted_with_the_reason_for_the_largest(warehouse:
     result = warehouse.clean(retention_s=3600.0)
     assert result.status is JobStatus.NOTHING_TO_DO
     assert (result.details["kept"], result.details["kept_bytes"]) == (2, 13)
-    assert "3600" in cleaned(result)["default.a"]["why_kept"]
+    assert "kept for 1 h" in cleaned(result)["default.a"]["why_kept"]
     assert warehouse.left("a") == sorted((*OLD, BASE))
 
 
@@ -213,6 +214,18 @@ def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     result = warehouse.clean()
     assert list(cleaned(result)) == ["default.bad"]
     assert result.files == 2
+
+
+def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_dropped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("bad")
+    down = MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
+    fail_for(monkeypatch, "default.bad", down)
+    monkeypatch.setattr(many_tables.TableOrPartition, "is_dropped", lambda *_: pytest.fail("asked"))
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.clean()
+    assert caught.value.failed == {"default.bad": str(down)}
 
 
 def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
