@@ -57,8 +57,10 @@ class TableOrPartition:
         """Return whether the table or partition no longer exists; False if that is unknown."""
         try:
             now = client.get_table(self.table.ref)
+            if now.table_id != self.table.table_id:
+                return True
             if self.partition is None or not self.partition.name.columns:
-                return now.table_id != self.table.table_id
+                return False
             return not client.get_partitions(now, [self.partition.name])
         except TableNotFoundError:
             return True

@@ -31,7 +31,7 @@ from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleani
 from airflow_hiveacid.maintenance.results import cleanings_result
 from airflow_hiveacid.maintenance.without_spark import cleaned_tables
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.plan.keeping import NO_CLEANUP
+from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from tests.contract.fake_client import FakeClient
+    from tests.contract.manual_clock import ManualClock
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -305,6 +306,82 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
     result = warehouse.clean()
     assert result.status is JobStatus.COMMITTED
     assert skipped(result) == {"default.gone": "it was dropped or renamed while the job ran"}
+    assert warehouse.left("good") == [BASE]
+
+
+def before_each_partition(
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None]
+) -> None:
+    clean = Cleaner.clean
+
+    def acting(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
+        if self.table.ref == table.ref:
+            act()
+        return clean(self, partition)
+
+    monkeypatch.setattr(Cleaner, "clean", acting)
+
+
+def test_a_table_whose_cleaning_is_turned_off_while_the_job_runs_keeps_its_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = warehouse.table("off", days=("1", "2"))
+    warehouse.table("good")
+    before_each_partition(
+        monkeypatch,
+        off,
+        lambda: warehouse.client.set_table_parameters(off.ref, {NO_CLEANUP: "true"}),
+    )
+    result = warehouse.clean()
+    assert warehouse.left("off/day=1") == warehouse.left("off/day=2") == sorted((*OLD, BASE))
+    assert warehouse.left("good") == [BASE]
+    found = cleaned(result)["default.off"]
+    assert (found["removed"], found["kept"]) == (0, 4)
+    assert "turned off by table parameter no_cleanup=true" in found["why_kept"]
+
+
+def test_a_table_that_is_kept_readable_while_the_job_runs_keeps_its_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("a")
+    before_each_partition(
+        monkeypatch,
+        table,
+        lambda: warehouse.client.set_table_parameters(table.ref, {READABLE_FOR: "7 days"}),
+    )
+    warehouse.clean()
+    assert warehouse.left("a") == sorted((*OLD, BASE))
+
+
+@pytest.mark.parametrize("when", ["after its partitions are listed", "before its first partition"])
+def test_a_table_that_is_created_again_meanwhile_is_skipped_with_its_files(
+    warehouse: Warehouse, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    gone = warehouse.table("gone", days=("1",))
+    warehouse.table("good")
+
+    def create_again() -> None:
+        if warehouse.client.get_table(gone.ref).table_id == gone.table_id:
+            warehouse.client.drop_table(gone.ref)
+            shutil.rmtree(warehouse.root / "gone")
+            clock.advance(1.0)  # Hive 3.1 tells tables apart by the second of their creation
+            warehouse.table("gone", days=("1",))
+
+    if when == "before its first partition":
+        before_each_partition(monkeypatch, gone, create_again)
+    else:
+        read = clean_table.partitions_of
+
+        def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
+            found = read(client, table, name)
+            if table.ref == gone.ref:
+                create_again()
+            return found
+
+        monkeypatch.setattr(clean_table, "partitions_of", partitions_of)
+    result = warehouse.clean()
+    assert set(skipped(result).values()) == {"it was dropped or renamed while the job ran"}
+    assert warehouse.left("gone/day=1") == sorted((*OLD, BASE))
     assert warehouse.left("good") == [BASE]
 
 
