@@ -26,11 +26,12 @@ from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
 from airflow_hiveacid.maintenance import clean_table, many_tables, side_by_side
-from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
 from airflow_hiveacid.maintenance.results import cleanings_result
 from airflow_hiveacid.maintenance.without_spark import cleaned_tables
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from tests.contract.fake_client import FakeClient
     from tests.contract.manual_clock import ManualClock
 
@@ -309,6 +309,55 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
     assert warehouse.left("good") == [BASE]
 
 
+def tidied(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """The tables whose old notes are removed, with the partitions that decide which are old."""
+    found: dict[str, list[str]] = {}
+
+    def noted(table: TableInfo, outcomes: Sequence[CleaningOutcome], _: object) -> None:
+        found[table.ref.name] = [outcome.partition for outcome in outcomes]
+
+    monkeypatch.setattr(clean_table, "forget_unreadable", noted)
+    return found
+
+
+def test_notes_are_removed_only_after_all_partitions_of_their_table_are_cleaned(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("bad", days=("1", "2"))
+    warehouse.table("good", days=("1", "2"))
+    warehouse.table("whole")
+    staging = warehouse.root / "bad" / f"{STAGING_PREFIX}x"
+    staging.mkdir()
+    fail_for(monkeypatch, "default.bad day=2", StorageError("the disk is full"))
+    found = tidied(monkeypatch)
+    with pytest.raises(PartitionsFailedError):
+        warehouse.clean(orphan_age_s=0.0)
+    assert found == {"good": ["day=1", "day=2"], "whole": [""]}
+    assert staging.exists()
+
+
+def test_the_reason_of_a_table_is_that_of_its_largest_kept_directory(warehouse: Warehouse) -> None:
+    kept = tuple(
+        Removal(path=path, why=why, size_bytes=size)
+        for path, why, size in (("a", "small", 1), ("b", "large", 3), ("c", "medium", 2))
+    )
+    outcome = CleaningOutcome(partition="", removed=(), kept=kept)
+    assert CleanedTable.of(warehouse.table("a"), [outcome], ()).why_kept == "large"
+
+
+def test_a_plan_removes_no_notes_and_ends_no_entries_of_the_queue(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", days=("1",))
+    ended: list[str] = []
+    monkeypatch.setattr(clean_table, "end_dead_entries", lambda _, ref: ended.append(str(ref)))
+    found = tidied(monkeypatch)
+    warehouse.clean(plan_only=True)
+    assert (found, ended) == ({}, [])
+    warehouse.clean()
+    assert (found, ended) == ({"a": ["day=1"]}, ["default.a"])
+
+
 def before_each_partition(
     monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None]
 ) -> None:
@@ -322,8 +371,9 @@ def before_each_partition(
     monkeypatch.setattr(Cleaner, "clean", acting)
 
 
+@pytest.mark.parametrize("plan_only", [False, True])
 def test_a_table_whose_cleaning_is_turned_off_while_the_job_runs_keeps_its_files(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, plan_only: bool
 ) -> None:
     off = warehouse.table("off", days=("1", "2"))
     warehouse.table("good")
@@ -332,9 +382,9 @@ def test_a_table_whose_cleaning_is_turned_off_while_the_job_runs_keeps_its_files
         off,
         lambda: warehouse.client.set_table_parameters(off.ref, {NO_CLEANUP: "true"}),
     )
-    result = warehouse.clean()
+    result = warehouse.clean(plan_only=plan_only)
     assert warehouse.left("off/day=1") == warehouse.left("off/day=2") == sorted((*OLD, BASE))
-    assert warehouse.left("good") == [BASE]
+    assert warehouse.left("good") == (sorted((*OLD, BASE)) if plan_only else [BASE])
     found = cleaned(result)["default.off"]
     assert (found["removed"], found["kept"]) == (0, 4)
     assert "turned off by table parameter no_cleanup=true" in found["why_kept"]
