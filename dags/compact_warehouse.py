@@ -14,7 +14,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, CronTriggerTimetable, Param, TriggerRule
+from airflow.sdk import (
+    DAG,
+    CronTriggerTimetable,
+    ExceptionRetryPolicy,
+    Param,
+    RetryAction,
+    RetryRule,
+    TriggerRule,
+)
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid.operators import (
     HiveAcidCleanTablesOperator,
@@ -22,6 +31,15 @@ from airflow_hiveacid.operators import (
     hive_acid_retry_policy,
 )
 
+# A retry after a time-out would use up the rest of the night, and the tables would not be cleaned.
+RETRY_POLICY = ExceptionRetryPolicy(
+    rules=[
+        RetryRule(
+            exception=AirflowTaskTimeout, action=RetryAction.FAIL, reason="the night is over"
+        ),
+        *hive_acid_retry_policy().rules,
+    ]
+)
 TABLES = "{{ params.tables | join(', ') }}"
 PLAN_ONLY = "{{ params.plan_only }}"
 
@@ -54,7 +72,7 @@ with DAG(
     default_args={
         "owner": "data-platform",
         "retries": 3,
-        "retry_policy": hive_acid_retry_policy(),
+        "retry_policy": RETRY_POLICY,
     },
     tags=["hive-acid", "example"],
 ):

@@ -47,7 +47,7 @@ from airflow_hiveacid.plan.cleaning import (
     replaced,
     waits_for,
 )
-from airflow_hiveacid.plan.keeping import readable_for
+from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import (
     files_below,
@@ -61,6 +61,7 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Cleaner:
             name: dataclasses.replace(note, at_s=min(note.at_s, self._time_s()))
             for name, note in notes.first_seen(partition.name).items()
         }
-        self._check_table()
+        now = self._table_now()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         plan = plan_cleaning(
             state,
@@ -159,11 +160,14 @@ class Cleaner:
             txns,
             readers=readers,
             now_s=self._time_s(),
-            retention_s=max(self.spec.retention_s, readable_for(self.table.parameters) or 0.0),
+            retention_s=max(self.spec.retention_s, readable_for(now.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
             held=_held_or_read(state, tagged, seen, readers, note),
         )
+        why_not = turned_off(now)
+        if why_not is not None:
+            return _outcome(partition, _all_kept(plan, why_not))
         if self.spec.plan_only:
             return _outcome(partition, plan)
         seen |= dict.fromkeys(plan.unseen, note)
@@ -357,7 +361,7 @@ class Cleaner:
                 orphan_age_s=self.spec.orphan_age_s,
             )
             if not self.spec.plan_only:
-                self._check_table()
+                self._table_now()
                 give_up(location, [upload for upload, _ in found])
         except LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)
@@ -399,14 +403,19 @@ class Cleaner:
             state = dataclasses.replace(state, obsolete=state.obsolete_directories)
         return state, listing
 
-    def _check_table(self) -> None:
-        """Check that the listed files and the write IDs belong to the same table.
+    def _table_now(self) -> TableInfo:
+        """Return the table's current definition; the files and write IDs belong to this table.
+
+        A run may reach a partition long after its beginning. Meanwhile, the owner may have turned
+        off the cleaning.
 
         Raises:
             TableChangedError: the table was dropped and created again meanwhile.
         """
-        if self.client.get_table(self.table.ref).table_id != self.table.table_id:
+        now = self.client.get_table(self.table.ref)
+        if now.table_id != self.table.table_id:
             raise TableChangedError(table=self.table.ref, what="table_id")
+        return now
 
     def _ready(self, partition: PartitionInfo) -> list[CompactionEntry]:
         """Return the queue's entries that wait for this partition to be cleaned."""
@@ -481,6 +490,16 @@ def _claim_of(entry: CompactionEntry, entry_id: int) -> ClaimedCompaction:
         compaction_type=entry.compaction_type,
         run_as=entry.run_as,
     )
+
+
+def turned_off(table: TableInfo) -> str | None:
+    """Return the reason if the owner has turned off the cleaning of a table; None otherwise.
+
+    Raises:
+        StorageError: as in `opted_out_of`.
+    """
+    turned_off_by = opted_out_of(table, NO_CLEANUP)
+    return turned_off_by and f"cleaning is turned off by {turned_off_by}"
 
 
 def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
@@ -638,6 +657,11 @@ def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Remov
 
 def _is_directory_name(name: str) -> bool:
     return _is_staging(name) or parse_directory_name(name) is not None
+
+
+def _all_kept(plan: CleaningPlan, why: str) -> CleaningPlan:
+    kept = (dataclasses.replace(removal, why=why) for removal in plan.remove)
+    return dataclasses.replace(plan, remove=(), keep=(*plan.keep, *kept))
 
 
 def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:

@@ -9,24 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.maintenance.clean import (
     Cleaner,
     CleaningOutcome,
     forget_unreadable,
     left_alone,
+    turned_off,
 )
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.storage.stores.traits import publishes_files
-from airflow_hiveacid.versions.keeping import opted_out_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,22 +60,26 @@ class TableCleaning:
         Raises:
             InputError: the table is missing or of the wrong kind.
             LocationPermissionError: the table's location cannot be written to.
+            TableChangedError: the table was dropped and created again meanwhile.
         """
         on_step("table")
-        table = _cleanable(client, spec)
-        partitions = partitions_of(client, table, spec.partition)
+        found = _cleanable(client, spec)
+        partitions = partitions_of(client, found, spec.partition)
         if not spec.plan_only:
             # First end the queue entries of dead workers. While a compaction seems to run, no
             # guarantee for the table's versions can begin.
-            end_dead_entries(client, table.ref)
-        table, overview = with_past(client, table, plan_only=spec.plan_only)
-        turned_off_by = opted_out_of(table, NO_CLEANUP)
+            end_dead_entries(client, found.ref)
+        table, overview = with_past(client, found, plan_only=spec.plan_only)
+        if table.table_id != found.table_id:
+            # The partitions belong to the dropped table. Write IDs of the new table do not tell
+            # which of their directories are obsolete.
+            raise TableChangedError(table=table.ref, what="table_id")
         return cls(
             table=table,
             spec=spec,
             partitions=partitions,
             overview=overview,
-            why_not=turned_off_by and f"cleaning is turned off by {turned_off_by}",
+            why_not=turned_off(table),
             on_step=on_step,
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
+    MetastoreUnavailableError,
     PartitionsFailedError,
     TableNotFoundError,
 )
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 _P = TypeVar("_P")
 _R = TypeVar("_R")
 
-# The snapshot of a table may contain 100,000 transactions. After each group of tables, only what
-# the job still needs of the group remains in memory.
-_TABLES_IN_GROUP: Final = 256
+# The snapshot of a table may contain 100,000 transactions, and a table may have 10,000 partitions.
+# After each group of tables, only what the job still needs of the group remains in memory.
+_TABLES_IN_GROUP: Final = 64
 
 AT_ONCE: Final = 64
 """The default of `TablesRun.each`; `each_piece` has its own, lower limit."""
@@ -56,8 +57,10 @@ class TableOrPartition:
         """Return whether the table or partition no longer exists; False if that is unknown."""
         try:
             now = client.get_table(self.table.ref)
+            if now.table_id != self.table.table_id:
+                return True
             if self.partition is None or not self.partition.name.columns:
-                return now.table_id != self.table.table_id
+                return False
             return not client.get_partitions(now, [self.partition.name])
         except TableNotFoundError:
             return True
@@ -115,7 +118,9 @@ class TablesRun:
         for piece, result in zip(pieces, found, strict=True):
             if isinstance(result, HiveAcidError):
                 failed = where(piece)
-                self.fail(failed.name, result, is_dropped=failed.is_dropped(client))
+                # A metastore that did not answer would let the job wait again for each piece.
+                is_known = not isinstance(result, MetastoreUnavailableError)
+                self.fail(failed.name, result, is_dropped=is_known and failed.is_dropped(client))
             else:
                 succeeded.append((piece, result))
         return succeeded

@@ -9,20 +9,22 @@ partitions. `each_piece` processes pieces of any kind, and returns the failures.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.errors import (
     FencedError,
     HiveAcidError,
+    MetastoreUnavailableError,
     PartitionsFailedError,
     TaskKilledError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -33,6 +35,9 @@ _R = TypeVar("_R")
 # Only a few partitions are processed at a time. Each partition needs a connection, and a
 # metastore's database allows only a few dozen connections.
 _MOST_AT_ONCE: Final = 8
+
+_MOST_UNANSWERED: Final = 24
+"""The number of pieces in a row for which the metastore did not answer, after which all end."""
 
 ENDS_ALL: Final = (FencedError, TaskKilledError)
 """Errors that concern the whole job. After such an error, no further piece is started."""
@@ -95,29 +100,74 @@ def each_piece(
 ) -> list[_R | HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
-    After an error of `ENDS_ALL`, no further piece is started. The pieces that were not started get
-    the same error. `name` names a piece in the log.
+    After an error of `ENDS_ALL`, no further piece is started. The same applies if the metastore
+    does not answer for many pieces in a row, because each of the others would wait for it, too. The
+    pieces that were not started get the same error. `name` names a piece in the log.
     """
+    # A pool's queue of millions of pieces would take gigabytes, so each thread takes the next one.
+    left = _Left(range(len(pieces)))
+    found: dict[int, _R | HiveAcidError] = {}
     connections = _Connections(client)
-    ended: list[HiveAcidError] = []
 
-    def one(piece: _P) -> _R | HiveAcidError:
-        if ended:
-            return ended[0]
-        try:
-            with connections.one() as own:
-                return work(own, piece)
-        except HiveAcidError as error:
-            log.warning("%s failed: %s", name(piece), error)
-            if isinstance(error, ENDS_ALL):
-                ended.append(error)
-            return error
+    def next_ones() -> None:
+        with left.dropped_after_error():
+            for number in left:
+                try:
+                    with connections.one() as own:
+                        found[number] = work(own, pieces[number])
+                    left.note_success()
+                except HiveAcidError as error:
+                    log.warning("%s failed: %s", name(pieces[number]), error)
+                    found[number] = error
+                    found.update(dict.fromkeys(left.ended_by(error), error))
 
+    threads = max(1, min(at_once, _MOST_AT_ONCE, len(pieces)))
     try:
-        with ThreadPoolExecutor(max(1, min(at_once, _MOST_AT_ONCE))) as pool:
-            return list(pool.map(one, pieces))
+        # An error such as the end of the task's time must not wait for the other pieces.
+        with ThreadPoolExecutor(threads) as pool, left.dropped_after_error():
+            for thread in [pool.submit(next_ones) for _ in range(threads)]:
+                thread.result()
     finally:
         connections.close()
+    return [found[number] for number in range(len(pieces))]
+
+
+class _Left:
+    """The numbers of the pieces that are not started yet. Mutable, and shared by threads."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = deque(numbers)
+        self._unanswered: list[HiveAcidError] = []
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield and remove the numbers; each number is yielded to one thread."""
+        with suppress(IndexError):
+            while True:
+                yield self._numbers.popleft()
+
+    @contextmanager
+    def dropped_after_error(self) -> Iterator[None]:
+        """Remove all numbers if a block raises an error."""
+        try:
+            yield
+        except BaseException:
+            self._numbers.clear()
+            raise
+
+    def note_success(self) -> None:
+        """Note that a piece succeeded."""
+        self._unanswered.clear()
+
+    def ended_by(self, error: HiveAcidError) -> Sequence[int]:
+        """Return and remove all numbers if this error of a piece ends the others, too."""
+        if isinstance(error, MetastoreUnavailableError):
+            self._unanswered.append(error)
+        if not isinstance(error, ENDS_ALL) and len(self._unanswered) < _MOST_UNANSWERED:
+            return ()
+        ended = [*self]
+        if ended:
+            log.warning("%d more are not started because of this error", len(ended))
+        return ended
 
 
 class _Connections:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import TriggerRule
+from airflow.sdk import RetryAction, TriggerRule
+from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.serialization.serialized_objects import DagSerialization
 
+from airflow_hiveacid.errors import MetastoreUnavailableError
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import (
@@ -354,6 +356,21 @@ def test_the_warehouse_dag_runs_once_a_night_and_ends_before_the_day(dag_bag: Da
     assert (dag.catchup, dag.max_active_runs) == (False, 1)
     limits = [dag.get_task(task_id).execution_timeout for task_id in ("compact", "clean")]
     assert sum(limits, timedelta()) <= dag.dagrun_timeout <= timedelta(hours=5)
+
+
+@pytest.mark.parametrize("task_id", ["compact", "clean"])
+def test_a_time_out_of_the_warehouse_dag_is_not_retried_so_that_the_cleaning_has_time(
+    dag_bag: DagBag, task_id: str
+) -> None:
+    policy = dag_bag.dags["compact_warehouse"].get_task(task_id).retry_policy
+    actions = [
+        policy.evaluate(error, try_number=1, max_tries=3).action
+        for error in (
+            AirflowTaskTimeout(),
+            MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer"),
+        )
+    ]
+    assert actions == [RetryAction.FAIL, RetryAction.RETRY]
 
 
 def test_the_warehouse_dag_cleans_after_a_failed_compaction_and_fails_nevertheless(

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     FencedError,
+    MetastoreUnavailableError,
     NotTransactionalError,
     PartitionsFailedError,
     SortedTableError,
@@ -25,12 +26,13 @@ from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
 from airflow_hiveacid.maintenance import clean_table, many_tables, side_by_side
-from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
 from airflow_hiveacid.maintenance.results import cleanings_result
 from airflow_hiveacid.maintenance.without_spark import cleaned_tables
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.plan.keeping import NO_CLEANUP
+from airflow_hiveacid.plan.cleaning import Removal
+from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from tests.contract.fake_client import FakeClient
+    from tests.contract.manual_clock import ManualClock
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -215,6 +217,18 @@ def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     assert result.files == 2
 
 
+def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_dropped(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("bad")
+    down = MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
+    fail_for(monkeypatch, "default.bad", down)
+    monkeypatch.setattr(many_tables.TableOrPartition, "is_dropped", lambda *_: pytest.fail("asked"))
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.clean()
+    assert caught.value.failed == {"default.bad": str(down)}
+
+
 def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +306,132 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
     result = warehouse.clean()
     assert result.status is JobStatus.COMMITTED
     assert skipped(result) == {"default.gone": "it was dropped or renamed while the job ran"}
+    assert warehouse.left("good") == [BASE]
+
+
+def tidied(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """The tables whose old notes are removed, with the partitions that decide which are old."""
+    found: dict[str, list[str]] = {}
+
+    def noted(table: TableInfo, outcomes: Sequence[CleaningOutcome], _: object) -> None:
+        found[table.ref.name] = [outcome.partition for outcome in outcomes]
+
+    monkeypatch.setattr(clean_table, "forget_unreadable", noted)
+    return found
+
+
+def test_notes_are_removed_only_after_all_partitions_of_their_table_are_cleaned(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("bad", days=("1", "2"))
+    warehouse.table("good", days=("1", "2"))
+    warehouse.table("whole")
+    staging = warehouse.root / "bad" / f"{STAGING_PREFIX}x"
+    staging.mkdir()
+    fail_for(monkeypatch, "default.bad day=2", StorageError("the disk is full"))
+    found = tidied(monkeypatch)
+    with pytest.raises(PartitionsFailedError):
+        warehouse.clean(orphan_age_s=0.0)
+    assert found == {"good": ["day=1", "day=2"], "whole": [""]}
+    assert staging.exists()
+
+
+def test_the_reason_of_a_table_is_that_of_its_largest_kept_directory(warehouse: Warehouse) -> None:
+    kept = tuple(
+        Removal(path=path, why=why, size_bytes=size)
+        for path, why, size in (("a", "small", 1), ("b", "large", 3), ("c", "medium", 2))
+    )
+    outcome = CleaningOutcome(partition="", removed=(), kept=kept)
+    assert CleanedTable.of(warehouse.table("a"), [outcome], ()).why_kept == "large"
+
+
+def test_a_plan_removes_no_notes_and_ends_no_entries_of_the_queue(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", days=("1",))
+    ended: list[str] = []
+    monkeypatch.setattr(clean_table, "end_dead_entries", lambda _, ref: ended.append(str(ref)))
+    found = tidied(monkeypatch)
+    warehouse.clean(plan_only=True)
+    assert (found, ended) == ({}, [])
+    warehouse.clean()
+    assert (found, ended) == ({"a": ["day=1"]}, ["default.a"])
+
+
+def before_each_partition(
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None]
+) -> None:
+    clean = Cleaner.clean
+
+    def acting(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
+        if self.table.ref == table.ref:
+            act()
+        return clean(self, partition)
+
+    monkeypatch.setattr(Cleaner, "clean", acting)
+
+
+@pytest.mark.parametrize("plan_only", [False, True])
+def test_a_table_whose_cleaning_is_turned_off_while_the_job_runs_keeps_its_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, plan_only: bool
+) -> None:
+    off = warehouse.table("off", days=("1", "2"))
+    warehouse.table("good")
+    before_each_partition(
+        monkeypatch,
+        off,
+        lambda: warehouse.client.set_table_parameters(off.ref, {NO_CLEANUP: "true"}),
+    )
+    result = warehouse.clean(plan_only=plan_only)
+    assert warehouse.left("off/day=1") == warehouse.left("off/day=2") == sorted((*OLD, BASE))
+    assert warehouse.left("good") == (sorted((*OLD, BASE)) if plan_only else [BASE])
+    found = cleaned(result)["default.off"]
+    assert (found["removed"], found["kept"]) == (0, 4)
+    assert "turned off by table parameter no_cleanup=true" in found["why_kept"]
+
+
+def test_a_table_that_is_kept_readable_while_the_job_runs_keeps_its_files(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("a")
+    before_each_partition(
+        monkeypatch,
+        table,
+        lambda: warehouse.client.set_table_parameters(table.ref, {READABLE_FOR: "7 days"}),
+    )
+    warehouse.clean()
+    assert warehouse.left("a") == sorted((*OLD, BASE))
+
+
+@pytest.mark.parametrize("when", ["after its partitions are listed", "before its first partition"])
+def test_a_table_that_is_created_again_meanwhile_is_skipped_with_its_files(
+    warehouse: Warehouse, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    gone = warehouse.table("gone", days=("1",))
+    warehouse.table("good")
+
+    def create_again() -> None:
+        if warehouse.client.get_table(gone.ref).table_id == gone.table_id:
+            warehouse.client.drop_table(gone.ref)
+            shutil.rmtree(warehouse.root / "gone")
+            clock.advance(1.0)  # Hive 3.1 tells tables apart by the second of their creation
+            warehouse.table("gone", days=("1",))
+
+    if when == "before its first partition":
+        before_each_partition(monkeypatch, gone, create_again)
+    else:
+        read = clean_table.partitions_of
+
+        def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
+            found = read(client, table, name)
+            if table.ref == gone.ref:
+                create_again()
+            return found
+
+        monkeypatch.setattr(clean_table, "partitions_of", partitions_of)
+    result = warehouse.clean()
+    assert set(skipped(result).values()) == {"it was dropped or renamed while the job ran"}
+    assert warehouse.left("gone/day=1") == sorted((*OLD, BASE))
     assert warehouse.left("good") == [BASE]
 
 

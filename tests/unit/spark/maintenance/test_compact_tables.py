@@ -28,17 +28,21 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef, Trans
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec, Off
 from airflow_hiveacid.maintenance import (
     compaction_planner,
     many_tables,
     side_by_side,
     tables_planner,
 )
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, thresholds_of
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
-from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
+from airflow_hiveacid.plan.compaction_policy import (
+    COUNT_PARAMETER,
+    RATIO_PARAMETER,
+    GivenThresholds,
+)
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import bucket_tasks
@@ -588,3 +592,17 @@ def test_a_pattern_that_matches_no_table_is_logged(
     result = warehouse.compact("sales.*")
     assert result.status is JobStatus.NOTHING_TO_DO
     assert "no transactional table matches sales.*" in caplog.text
+
+
+@pytest.mark.parametrize("delta_count", [None, 5, Off.OFF])
+@pytest.mark.parametrize("delta_ratio", [None, 0.5])
+def test_a_job_plans_by_both_of_the_thresholds_that_its_task_gives(
+    table: TableInfo, delta_count: int | Off | None, delta_ratio: float | None
+) -> None:
+    parameters = {COUNT_PARAMETER: "7", RATIO_PARAMETER: "0.7"}
+    owned = replace(table, parameters={**table.parameters, **parameters})
+    given = GivenThresholds(delta_count=delta_count, delta_ratio=delta_ratio)
+    many = CompactTablesSpec(tables=("*",), delta_count=delta_count, delta_ratio=delta_ratio)
+    policy = thresholds_of(owned, many.of_table(str(table.ref)))
+    assert policy == given.policy_for(owned)
+    assert policy.delta_ratio == (delta_ratio or 0.7)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -7,6 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     FencedError,
+    MetastoreUnavailableError,
     PartitionsFailedError,
     StorageError,
     TaskKilledError,
@@ -91,6 +94,86 @@ def test_after_a_newer_copy_or_a_kill_no_further_piece_is_started(
 
     assert each_piece(client, range(5), work, at_once=1, name=str) == [0, 1, end, end, end]
     assert started == [0, 1, 2]
+
+
+DOWN = MetastoreUnavailableError(uris=("thrift://hms:9083",), method="m", reason="no answer")
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_after_many_pieces_without_an_answer_of_the_metastore_no_further_piece_is_started(
+    client: FakeClient, at_once: int
+) -> None:
+    started: list[int] = []
+
+    def work(_: MetastorePort, piece: int) -> int:
+        started.append(piece)
+        raise DOWN
+
+    found = each_piece(client, range(1000), work, at_once=at_once, name=str)
+    assert found == [DOWN] * 1000
+    assert 24 <= len(started) <= 24 + at_once
+
+
+def test_a_metastore_that_answers_now_and_then_gets_every_piece(client: FakeClient) -> None:
+    def work(_: MetastorePort, piece: int) -> int:
+        if piece % 24:
+            raise DOWN
+        return piece
+
+    found = each_piece(client, range(1000), work, at_once=1, name=str)
+    assert [one for one in found if one is not DOWN] == list(range(0, 1000, 24))
+
+
+def test_other_failures_never_keep_the_next_piece_from_being_started(client: FakeClient) -> None:
+    started: list[int] = []
+
+    def work(_: MetastorePort, piece: int) -> int:
+        started.append(piece)
+        raise StorageError("no disk")
+
+    each_piece(client, range(100), work, at_once=8, name=str)
+    assert sorted(started) == list(range(100))
+
+
+def test_an_unexpected_error_is_raised_before_the_other_pieces_are_started(
+    client: FakeClient,
+) -> None:
+    started: list[int] = []
+
+    def work(_: MetastorePort, piece: int) -> int:
+        started.append(piece)
+        if piece == 3:
+            raise ZeroDivisionError
+        time.sleep(0.01)
+        return piece
+
+    with pytest.raises(ZeroDivisionError):
+        each_piece(client, range(1000), work, at_once=2, name=str)
+    assert len(started) < 20
+
+
+def test_the_end_of_a_tasks_time_stops_the_work_after_the_current_pieces(
+    client: FakeClient,
+) -> None:
+    started: list[int] = []
+
+    def work(_: MetastorePort, piece: int) -> int:
+        started.append(piece)
+        time.sleep(0.01)
+        return piece
+
+    def time_out(*_: object) -> None:
+        raise TimeoutError("the task's time is over")
+
+    before = signal.signal(signal.SIGALRM, time_out)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(TimeoutError, match="time is over"):
+            each_piece(client, range(10_000), work, at_once=2, name=str)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert 0 < len(started) < 1000
 
 
 def test_a_connection_is_reused_for_the_next_partition_unless_a_partition_failed_on_it(
