@@ -85,7 +85,8 @@ class SplitCompaction:
                 path=self.work.staging.location,
                 reason=f"the files of bucket {self.work.bucket_id} contain {self.split.rows} rows,"
                 f" but {rows_read} rows were found by the statistics of their ROW__ID columns, so"
-                " these statistics are wrong in at least one file",
+                " these statistics are wrong in at least one file. Compact the table or partition"
+                " in Hive: ALTER TABLE ... COMPACT 'major'",
             )
         numbers: dict[str, list[int]] = {}
         files: list[AcidFile] = []

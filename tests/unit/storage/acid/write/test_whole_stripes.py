@@ -18,6 +18,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes as module
 from airflow_hiveacid.storage.acid.write.tail import acid_types
@@ -40,8 +41,6 @@ from tests.unit.storage.orc_tables import COLUMNS as PLAIN
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (
@@ -428,6 +427,28 @@ def test_a_stripe_is_not_copied_if_a_small_file_may_have_rows_of_the_same_write(
     with_tail(path, lambda _footer, _postscript, metadata: metadata.ClearField("stripes"))
     unknown = dataclasses.replace(small, length=path.stat().st_size)
     assert copied(unknown, least_write_id=0, greatest_write_id=None) == 0
+
+
+@pytest.mark.parametrize(("first_row", "copied"), [(1, 0), (STRIPE_ROWS + 1, 0), (MAX >> 1, 1)])
+def test_a_file_that_cannot_be_copied_covers_the_ranges_of_all_its_stripes(
+    tmp_path: Path, first_row: int, copied: int
+) -> None:
+    other = WriterOptions(stripe_size_bytes=1, row_index_stride=5000)
+    put(tmp_path / "a/bucket_00000", 1, 2 * STRIPE_ROWS, options=other)
+    put(tmp_path / "b/bucket_00000", 1, STRIPE_ROWS - 2, first_row=first_row)
+    files = [
+        AcidFile(
+            store="file://",
+            path=str(tmp_path / key),
+            key=key,
+            length=(tmp_path / key).stat().st_size,
+            kind=FileKind.DATA,
+            bucket_id=BucketId(0),
+        )
+        for key in ("a/bucket_00000", "b/bucket_00000")
+    ]
+    found = whole_stripes(files, (), ids(1), bucket_id=BucketId(0), columns=COLUMNS, options=SMALL)
+    assert len(found) == copied
 
 
 def test_a_large_file_of_small_stripes_is_not_copied(
