@@ -16,5 +16,6 @@ def campaign(*asked: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0:
-        raise AssertionError(" / ".join(lines[-5:]) or done.stderr[-500:])
+        # A campaign prints its own findings, and a traceback only if it cannot judge.
+        raise AssertionError(" / ".join([*lines[-5:], *done.stderr.strip().splitlines()[-3:]]))
     return f"{lines[-2].partition('  ')[2]}: {lines[-1].partition('  ')[2]}"
