@@ -72,6 +72,11 @@ class Box:
         """Mark the result as completely written."""
         (self.folder / f"answered-{attempt}").touch()
 
+    def answers(self) -> list[Path]:
+        """Return the files of all complete results; a killed process may leave others."""
+        markers = self.folder.glob("answered-*")
+        return [self.answer_of(marker.name.removeprefix("answered-")) for marker in markers]
+
     def answer(self, attempt: str) -> JobResult | None:
         """Return the result; None if it is not complete."""
         if not (self.folder / f"answered-{attempt}").exists():

@@ -20,6 +20,7 @@ from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.versions.keeping import keep_no_more
 from tests.proofs.campaign.bases import read_bases, was_turned_away_by_first_base
+from tests.proofs.campaign.box import Box
 from tests.proofs.campaign.errands import litter, tidy_up, warm_up
 from tests.proofs.campaign.ground import HOUSEKEEPING_S, Ground
 from tests.proofs.campaign.hive_reader import rows_by_hive
@@ -113,7 +114,8 @@ def run_part(options: Options, record: Record) -> Outcome:
         for path in litter(ground.place_of(_DB)):
             record.trouble("litter", path)
         polls = [*read_polls(folder.glob("processes/*/polls.jsonl")), _last_look(folder, endpoint)]
-        bases = read_bases(folder.glob("processes/*/answer-*.json"))
+        boxes = [Box(folder=path) for path in folder.glob("processes/*")]
+        bases = read_bases(answer for box in boxes for answer in box.answers())
         _judge_failed(record, polls, bases, options.timeout_s)
         _count_pasts(record, polls)
         history = History(plans=changes.plans, commits=changes.commits)
