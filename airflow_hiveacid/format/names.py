@@ -93,6 +93,11 @@ class BaseName:
         """
         return self.write_id
 
+    @property
+    def is_delete(self) -> bool:
+        """False: a base has no delete events. `DeltaName` also has the attribute `is_delete`."""
+        return False
+
     def under(self, root: str) -> str:
         """Return this directory's path, relative to the root of the table or partition."""
         return f"{root.rstrip('/')}/{self}"

@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, each_piece
+from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, MOST_AT_ONCE, each_piece
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ _R = TypeVar("_R")
 # The snapshot of a table may contain 100,000 transactions, and a table may have 10,000 partitions.
 # After each group of tables, only what the job still needs of the group remains in memory.
 _TABLES_IN_GROUP: Final = 64
-
-AT_ONCE: Final = 64
-"""The default of `TablesRun.each`; `each_piece` has its own, lower limit."""
 
 log = logging.getLogger("hiveacid")
 
@@ -104,7 +101,7 @@ class TablesRun:
         work: Callable[[MetastorePort, _P], _R],
         *,
         where: Callable[[_P], TableOrPartition],
-        at_once: int = AT_ONCE,
+        at_once: int = MOST_AT_ONCE,
     ) -> list[tuple[_P, _R]]:
         """Call `work` on every piece; return the pieces that succeeded, each with its result.
 

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 _P = TypeVar("_P")
 _R = TypeVar("_R")
 
-# Only a few partitions are processed at a time. Each partition needs a connection, and a
-# metastore's database allows only a few dozen connections.
-_MOST_AT_ONCE: Final = 8
+MOST_AT_ONCE: Final = 8
+"""The most pieces that are processed at a time.
+
+Each piece needs a connection, and a metastore's database allows only a few dozen connections.
+"""
 
 _MOST_UNANSWERED: Final = 24
 """The number of pieces in a row for which the metastore did not answer, after which all end."""
@@ -121,7 +123,7 @@ def each_piece(
                     found[number] = error
                     found.update(dict.fromkeys(left.ended_by(error), error))
 
-    threads = max(1, min(at_once, _MOST_AT_ONCE, len(pieces)))
+    threads = max(1, min(at_once, MOST_AT_ONCE, len(pieces)))
     try:
         # An error such as the end of the task's time must not wait for the other pieces.
         with ThreadPoolExecutor(threads) as pool, left.dropped_after_error():

@@ -311,8 +311,10 @@ def delta_count(value: float | str | None, argument: str) -> int | Off | None:
     Raises:
         ConfigurationError: the value is neither a whole number of 1 or more, nor `off`, nor None.
     """
-    if value is None or _is_off(value):
-        return None if value is None else Off.OFF
+    if value is None:
+        return None
+    if _is_off(value):
+        return Off.OFF
     return GivenThresholds(delta_count=whole_number(value, argument)).delta_count
 
 
@@ -323,8 +325,10 @@ def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
         ConfigurationError: the value is neither a number above 0 and at most 1, nor `off`, nor
             None.
     """
-    if value is None or _is_off(value):
-        return None if value is None else Off.OFF
+    if value is None:
+        return None
+    if _is_off(value):
+        return Off.OFF
     return GivenThresholds(delta_ratio=number(value, argument)).delta_ratio
 
 

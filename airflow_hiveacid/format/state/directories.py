@@ -99,7 +99,7 @@ class AcidDirectory:
     @property
     def is_delete(self) -> bool:
         """True if this is a delete delta."""
-        return isinstance(self.name, DeltaName) and self.name.is_delete
+        return self.name.is_delete
 
     @property
     def high(self) -> WriteId:

@@ -229,7 +229,7 @@ def _events(
 
     Raise an error if the file contains changes in the old format (before Hive 3).
     """
-    is_delete = isinstance(directory.name, DeltaName) and directory.name.is_delete
+    is_delete = directory.is_delete
     acid = AcidFile(
         store=shown.store,
         path=path,

@@ -105,7 +105,7 @@ def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile,
     """
     results = []
     for output in work.outputs:
-        if isinstance(output, DeltaName) and output.is_delete:
+        if output.is_delete:
             parts: Parts = _only(_deletes(work), own=False)
         else:
             whole = stripes_to_copy(work)
@@ -204,10 +204,9 @@ def write_file(
     first = next((part for part in filled if part is not None), None)
     if first is None:
         return None
-    fs, place = open_location(path)
-    make_directory(fs, posixpath.dirname(place))
-    is_delete = isinstance(output, DeltaName) and output.is_delete
-    writer = AcidFileWriter(fs, place, work.columns, work.options, is_delete=is_delete)
+    fs, target = open_location(path)
+    make_directory(fs, posixpath.dirname(target))
+    writer = AcidFileWriter(fs, target, work.columns, work.options, is_delete=output.is_delete)
     try:
         for part in itertools.chain([first], filled):
             if part is None:

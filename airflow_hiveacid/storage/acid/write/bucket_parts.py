@@ -19,7 +19,11 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
     stripes_to_copy,
     write_file,
 )
-from airflow_hiveacid.storage.acid.write.key_ranges import SplitBucket, split_bucket
+from airflow_hiveacid.storage.acid.write.key_ranges import (
+    SplitBucket,
+    numbers_by_file,
+    split_bucket,
+)
 from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe, between
 from airflow_hiveacid.storage.stores.locations import locate
 
@@ -88,15 +92,15 @@ class SplitCompaction:
                 " these statistics are wrong in at least one file. Compact the table or partition"
                 " in Hive: ALTER TABLE ... COMPACT 'major'",
             )
-        numbers: dict[str, list[int]] = {}
-        files: list[AcidFile] = []
-        for part, one in zip(self.split.parts, done, strict=True):
-            for key, found in one.whole.items():
-                numbers.setdefault(key, []).extend(found)
-            if one.file is not None:
-                files.append(_staged(self.work.staging, one.file, part.keys))
+        files = [
+            _staged(self.work.staging, one.file, part.keys)
+            for part, one in zip(self.split.parts, done, strict=True)
+            if one.file is not None
+        ]
         output = _rows_output(self.work)
-        stripes = {key: tuple(sorted(found)) for key, found in numbers.items()}
+        stripes = numbers_by_file(
+            (key, number) for one in done for key, found in one.whole.items() for number in found
+        )
         joined = replace(
             self.work,
             inserts=(*files, *(file for file in self.work.inserts if file.key in stripes)),
@@ -130,9 +134,6 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
     """
     (output,) = work.outputs
     whole = stripes_to_copy(work)
-    numbers: dict[str, list[int]] = {}
-    for one in whole:
-        numbers.setdefault(one.file.key, []).append(one.number)
     rows_read = sum(one.tail.stripes[one.number].rows for one in whole)
 
     def count(batch: pa.RecordBatch) -> None:
@@ -145,14 +146,14 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
     file = write_file(work, output, parts, attempt, path)
     return CompactedPart(
         file=file,
-        whole={key: tuple(found) for key, found in numbers.items()},
+        whole=numbers_by_file((one.file.key, one.number) for one in whole),
         rows_read=rows_read,
     )
 
 
 def _rows_output(work: BucketCompaction) -> BaseName | DeltaName:
     """Return the result directory with insert events."""
-    (output,) = (one for one in work.outputs if not (isinstance(one, DeltaName) and one.is_delete))
+    (output,) = (one for one in work.outputs if not one.is_delete)
     return output
 
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.storage.acid.write.whole_stripes import least_length
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
@@ -80,6 +80,14 @@ def split_bucket(inserts: Sequence[AcidFile], part_bytes: int) -> SplitBucket | 
     )
 
 
+def numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+    """Group stripes, given by file key and number, by file; the numbers of a file ascend."""
+    found: dict[str, list[int]] = {}
+    for key, number in stripes:
+        found.setdefault(key, []).append(number)
+    return {key: tuple(sorted(numbers)) for key, numbers in found.items()}
+
+
 def _limits(stripes: Sequence[_Stripe], part_bytes: int) -> list[Key]:
     """Return the last identities of all parts but the last."""
     found: list[Key] = []
@@ -94,16 +102,11 @@ def _limits(stripes: Sequence[_Stripe], part_bytes: int) -> list[Key]:
 
 
 def _part(keys: KeyRange, stripes: Sequence[_Stripe]) -> Part:
-    files: dict[str, AcidFile] = {}
-    numbers: dict[str, list[int]] = {}
-    for one in stripes:
-        if keys.may_contain_some(one.first, one.last):
-            files[one.file.key] = one.file
-            numbers.setdefault(one.file.key, []).append(one.number)
+    found = [one for one in stripes if keys.may_contain_some(one.first, one.last)]
     return Part(
         keys=keys,
-        inserts=tuple(files.values()),
-        stripes={key: tuple(found) for key, found in numbers.items()},
+        inserts=tuple({one.file.key: one.file for one in found}.values()),
+        stripes=numbers_by_file((one.file.key, one.number) for one in found),
     )
 
 

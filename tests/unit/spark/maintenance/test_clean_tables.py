@@ -484,7 +484,7 @@ def test_a_table_that_is_named_without_a_wildcard_must_exist_and_be_supported(
 def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, end: Exception
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
+    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
     monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
@@ -499,7 +499,7 @@ def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
 def test_a_killed_job_stops_even_if_no_table_needs_cleaning(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
+    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
     warehouse.clean()

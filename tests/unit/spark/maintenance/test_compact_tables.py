@@ -209,7 +209,7 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
 def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_MOST_AT_ONCE", 1)
+    monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
     run: Any = bucket_tasks.run_tasks
