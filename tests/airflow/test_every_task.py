@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from airflow.sdk import BaseOperator, BaseSensorOperator
 from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.observability import stats
 
 from airflow_hiveacid import operators, sensors
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
+from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from tests.support.airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.support.airflow_support import FakeSpark
 
@@ -57,6 +61,9 @@ _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
 _OPERATORS: Final = [
     name for name in operators.__all__ if isinstance(getattr(operators, name), type)
 ]
+_SUBMITTING: Final = [
+    name for name in _OPERATORS if issubclass(getattr(operators, name), HiveAcidSparkOperator)
+]
 
 _TEXTS: Final = {"conn_id", "java_class", "spark_binary"}
 _POLLING: Final = {"status_poll_interval", "max_outage_s"}
@@ -79,7 +86,7 @@ def _class_of(name: str) -> Any:  # noqa: ANN401 - an operator or a sensor
 
 
 def _task(name: str, **more: Any) -> Any:  # noqa: ANN401
-    return _class_of(name)(task_id="task", **_ARGUMENTS[name], **more)
+    return _class_of(name)(task_id="task", **{**_ARGUMENTS[name], **more})
 
 
 def _parameters(*classes: type) -> set[str]:
@@ -117,6 +124,29 @@ def test_every_sensor_can_wait_in_the_triggerer(name: str, monkeypatch: pytest.M
     monkeypatch.setattr(type(sensor), "look", lambda _: Nothing())
     with pytest.raises(TaskDeferred):
         run_task(sensor)
+
+
+@pytest.mark.promise("A13")
+@pytest.mark.usefixtures("connections")
+@pytest.mark.parametrize("name", _SUBMITTING)
+def test_every_operator_that_submits_jobs_counts_them(
+    name: str, spark: FakeSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program.py"
+    program.touch()
+    more: dict[str, Any] = {"application": str(program)} if "PySpark" in name else {}
+    if issubclass(_class_of(name), WorkerFirstOperator):
+        more["on_worker"] = False
+    counted: list[dict[str, str]] = []
+
+    def incr(metric: str, _: int = 1, *, tags: dict[str, str]) -> None:
+        if metric == "hiveacid.jobs":
+            counted.append(tags)
+
+    monkeypatch.setattr(stats, "incr", incr)
+    run_task(_task(name, spark_bin_dir=str(spark.bin_dir), **more), context_of())
+    kind = spark.call["spec"]["kind"]
+    assert counted == [{"kind": kind, "status": "committed"}]
 
 
 @pytest.mark.usefixtures("connections")

@@ -184,6 +184,7 @@ _WITHOUT_LINEAGE: Final = (
 _TASKS: Final = (*_SPARK_TASKS, *_METASTORE_TASKS)
 
 
+@pytest.mark.promise("A13")
 @pytest.mark.parametrize(
     ("task", "read", "written"), _TASKS, ids=lambda given: type(given).__name__
 )
@@ -222,6 +223,7 @@ def test_source_files_have_openlineage_dataset_names(
     assert named == ([] if dataset is None else [dataset])
 
 
+@pytest.mark.promise("A13")
 def test_the_lineage_of_every_operator_is_tested() -> None:
     exported = {getattr(operators, name) for name in operators.__all__}
     classes = {one for one in exported if isinstance(one, type) and issubclass(one, BaseOperator)}
