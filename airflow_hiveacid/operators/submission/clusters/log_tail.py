@@ -142,9 +142,10 @@ def new_contents(answer: bytes, name: str, place: int, *, has_ended: bool) -> Ne
 def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = False) -> NewLines:
     """Return the lines after a place, without stamps, from Kubernetes' answer with stamps.
 
-    Kubernetes was asked for the lines since `place.since`, by default for all lines. Stamps are
-    exact, but Kubernetes ignores the fraction of the second in the request. The stamps of two lines
-    may be equal, or not in order, so known lines are counted.
+    Kubernetes was asked for the lines since `place.since`, by default for all lines. Kubernetes
+    ignores the fraction of a second in such a request. The stamps of two lines may be equal, and
+    those of a container's two streams may be out of order by some milliseconds. So the lines of the
+    last two seconds are read again, and known lines are counted.
 
     Raises:
         OSError: a line has no stamp.
@@ -165,11 +166,11 @@ def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = 
     )
     shown = text[-LOG_BYTES:]
     shown, left_out = _whole_lines(shown, len(text) - len(shown))
-    since = stamps[-1][0]
     if has_more:
         # One second may have more lines than an answer, so the next answer must begin after it.
-        next_place = StampedPlace(since=since + _SECOND)
+        next_place = StampedPlace(since=stamps[-1][0] + _SECOND)
     else:
+        since = stamps[-1][0] - _SECOND
         count = sum(second >= since for second, _ in stamps)
         next_place = StampedPlace(since=since, count=count, last=lines[-1])
     return NewLines(text=shown, place=next_place, left_out=left_out, has_more=has_more)
