@@ -61,6 +61,21 @@ def without_secrets(text: str) -> str:
     return text
 
 
+def uncut(text: str) -> tuple[int, int]:
+    """Return where the part of a text begins and ends that contains no part of a cut secret.
+
+    The text is cut between lines, so only a secret with several lines may be cut.
+    """
+    begin, end = 0, len(text)
+    for form in chain.from_iterable(tuple(_known.values())):
+        for cut in (found.end() for found in re.finditer("\n", form)):
+            if text.startswith(form[cut:]):
+                begin = max(begin, len(form) - cut)
+            if text.endswith(form[:cut]):
+                end = min(end, len(text) - cut)
+    return begin, end
+
+
 def beginning_of(text: str, length: int) -> str:
     """Return the first characters of a server's text, without secrets and parts of a secret."""
     return without_secrets(text[:_LOOKED_AT])[:length]

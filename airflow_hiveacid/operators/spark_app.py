@@ -652,6 +652,12 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         if self._spec is None:
             raise RuntimeError("no job has started")
         self.log.info("the triggerer waits until %s has ended", application_id)
+        shows_log = not self._at_work.has_secrets
+        if not shows_log:
+            self.log.info(
+                "the triggerer does not show the driver's log, because it does not know the secrets"
+                " in conf and env_vars, which the log may contain"
+            )
         note = self._progress.note(application_id, self._spec, self._at_work.notes)
         self.defer(
             trigger=ApplicationTrigger(
@@ -660,6 +666,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                 spark_conn_id=self.spark_conn_id,
                 client=client_arguments(self._arguments()),
                 start_timeout_s=self._bounds().start_s,
+                shows_log=shows_log,
             ),
             method_name=self.execute_complete.__name__,
         )

@@ -118,7 +118,7 @@ def test_the_log_shows_the_last_lines_of_both_files_of_a_failed_driver(
     ]
     assert failed.read == ["stdout", "stderr"]
     assert "user.name=" in failed.requests[-1]
-    assert "size=-16384" in failed.requests[-1]
+    assert "size=-65536" in failed.requests[-1]
 
 
 def test_the_log_shows_as_many_lines_as_of_a_driver_on_the_worker(
@@ -179,7 +179,7 @@ def test_secrets_in_a_drivers_lines_are_hidden(
 def test_a_cut_line_is_not_shown_because_it_may_contain_the_end_of_a_secret(
     spark: FakeSpark, failed: Pretended, log: TaskLog, secret: str
 ) -> None:
-    after = b"x" * (log_tail.YARN_BYTES - len(secret) + 3 - len("\nlast\n")) + b"\nlast\n"
+    after = b"x" * (log_tail.LOG_BYTES - len(secret) + 3 - len("\nlast\n")) + b"\nlast\n"
     failed.files["stdout"] = b"y" * 10_000_000 + secret.encode() + after
     _fails(deletion(spark))
     assert _groups(log)[_STDOUT] == ["last"]
@@ -262,30 +262,30 @@ def test_the_second_file_gets_only_the_time_that_the_first_has_left(
     manager = yarn_client.ResourceManager(addresses=(failed.web,))
     limits: list[float] = []
 
-    def slow(_: object, __: str, name: str, timeout_s: float) -> str:
+    def slow(_: object, __: str, name: str, timeout_s: float) -> bytes:
         limits.append(timeout_s)
         if name == "stderr":
             raise TimeoutError
         time.sleep(0.2)
-        return "lines"
+        return b"LogLength:5\nLogContents:\nlinesEnd of LogType:stdout"
 
     monkeypatch.setattr(yarn_client.ResourceManager, "_log_file", slow)
     found = manager.report(APP)
     assert found is not None
-    assert manager.last_words(found) == {"stdout": "lines"}
+    assert manager.last_words(found, is_copied=False) == {"stdout": b"lines"}
     assert limits[0] == log_tail.LOG_S
     assert limits[1] <= log_tail.LOG_S - 0.2
 
 
 @pytest.mark.usefixtures("aborted")
-def test_a_killed_task_does_not_read_its_drivers_log(
+def test_a_killed_task_does_not_show_its_drivers_last_lines(
     spark: FakeSpark, failed: Pretended, log: TaskLog
 ) -> None:
     failed.app = {**RUNNING, **failed.log_page}
     running = lambda: APP in failed.asked  # noqa: E731 - one expression
     killed_once(deletion(spark), context_of(task_state_store=StateStore()), running)
     assert failed.app == KILLED
-    assert (failed.read, _groups(log), _commands(log)) == ([], {}, [])
+    assert (_groups(log), _commands(log)) == ({}, [])
 
 
 def test_a_deferred_task_reads_the_log_on_the_worker(
@@ -413,7 +413,7 @@ def test_a_node_and_a_log_server_get_tickets_for_themselves(yarn: Pretended) -> 
         node.log_server = log_server.web.replace("127.0.0.1", "localhost")
         log_server.files = {"stdout": b"a", "stderr": b"b"}
         found = _report(manager, yarn, node)
-        assert manager.last_words(found) == {"stderr": "b", "stdout": "a"}
+        assert manager.last_words(found, is_copied=False) == {"stderr": b"b", "stdout": b"a"}
         assert Pretended.decoded(node.logins) == [None, "for HTTP/127.0.0.1@R"] * 2
         assert {one for one in Pretended.decoded(log_server.logins) if one} == {
             "for HTTP/localhost@R"
@@ -425,7 +425,7 @@ def test_a_node_that_does_not_prove_its_identity_is_not_believed(yarn: Pretended
     with Pretended.started() as node:
         node.files, node.proof = {"stdout": b"a", "stderr": b"b"}, lambda _: b"forged"
         with pytest.raises(OSError, match="did not prove"):
-            manager.last_words(_report(manager, yarn, node))
+            manager.last_words(_report(manager, yarn, node), is_copied=False)
 
 
 def _kerberized(server: Pretended, auth: Negotiate) -> yarn_client.ResourceManager:
@@ -548,7 +548,7 @@ def test_a_slow_api_server_delays_a_failed_task_only_for_a_moment(
 
 
 @pytest.mark.usefixtures("aborted")
-def test_a_killed_task_does_not_read_its_pods_log(
+def test_a_killed_task_does_not_show_its_pods_last_lines(
     spark: FakeSpark, pod: KubernetesServer, submits: dict[str, Any], log: TaskLog
 ) -> None:
     submits.clear()
@@ -559,4 +559,4 @@ def test_a_killed_task_does_not_read_its_pods_log(
 
     killed_once(deletion(spark), context_of(task_state_store=StateStore()), runs)
     assert len(pod.deleted) == 1
-    assert (_reads(pod), _groups(log), _commands(log)) == ([], {}, [])
+    assert (_groups(log), _commands(log)) == ({}, [])

@@ -130,6 +130,7 @@ def test_killing_a_deferred_task_aborts_its_transaction_and_kills_its_applicatio
         spark_conn_id="spark_default",
         client={},
         start_timeout_s=60,
+        shows_log=True,
     )
     asyncio.run(trigger.on_kill())
     assert not _is_open(warehouse, mine)

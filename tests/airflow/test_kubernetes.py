@@ -20,16 +20,19 @@ from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailed
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
+from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.support.airflow_support import (
     StateStore,
+    TaskLog,
     Warehouse,
     context_of,
     killed_when,
     napping,
     run_task,
 )
+from tests.support.cluster_tasks import counting
 from tests.support.kubelet import NO_IMAGE
 from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
 from tests.support.kubernetes_tasks import connect as connect_kubernetes
@@ -97,6 +100,36 @@ def table(warehouse: Warehouse) -> TableInfo:
 
 def _rows(warehouse: Warehouse, table: TableInfo) -> list[int]:
     return [row["id"] for row in rows_of(warehouse.client, table)]
+
+
+@pytest.mark.clusters
+def test_the_tasks_log_has_each_line_of_the_driver_while_its_pod_runs(
+    cluster: KubernetesCluster, table: TableInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, phases = TaskLog.of_tasks(monkeypatch), []
+    task = HiveAcidPySparkOperator(
+        task_id="count",
+        application=counting(tmp_path),
+        inserts=[str(table.ref)],
+        **small(cluster, "cluster"),
+    )
+
+    def watch() -> None:
+        wait_until(lambda: "number 0" in log.lines)
+        phases.append(cluster.pods("driver")[-1]["status"]["phase"])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        with pytest.raises(JobFailedError, match="no more numbers"):
+            run_task(task, context_of("count", task_state_store=StateStore()))
+    finally:
+        watcher.join()
+    assert phases == ["Running"]
+    assert [line for line in log.lines if line.startswith("number ")] == [
+        f"number {number}" for number in range(10)
+    ]
+    assert not any("Spark driver's last lines" in line for line in log.lines)
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])

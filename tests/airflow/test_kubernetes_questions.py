@@ -149,7 +149,9 @@ def test_an_invalid_token_is_neither_sent_nor_shown(
         server.report(POD)
     assert _CANARY not in str(caught.value)
     with pytest.raises(OSError, match="several lines") as unread:
-        server.last_words(Pod(namespace=SPACE, name=f"{TAG}-driver", state="Failed"))
+        server.last_words(
+            Pod(namespace=SPACE, name=f"{TAG}-driver", state="Failed"), is_copied=False
+        )
     assert _CANARY not in str(unread.value)
     assert api.requests == []
 

@@ -18,6 +18,7 @@ from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailed
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
+from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -31,6 +32,7 @@ from tests.support.airflow_support import (
     napping,
     run_task,
 )
+from tests.support.cluster_tasks import counting
 from tests.support.mini_yarn import NARROW_QUEUE, MiniYarn
 from tests.support.s3_lab import KEYS, MotoS3, machine
 from tests.support.short_jvms import ENVIRONMENT
@@ -217,6 +219,37 @@ def test_yarn_does_not_restart_a_driver_that_died(
     )
     assert again["status"] == "committed"
     assert _rows(warehouse, table) == [1]
+
+
+@pytest.mark.clusters
+def test_the_tasks_log_has_each_line_of_the_driver_while_the_driver_runs(
+    yarn: MiniYarn, table: TableInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, states = TaskLog.of_tasks(monkeypatch), []
+    task = HiveAcidPySparkOperator(
+        task_id="count",
+        application=counting(tmp_path),
+        inserts=[str(table.ref)],
+        **small("cluster"),
+    )
+
+    def watch() -> None:
+        wait_until(lambda: "number 0" in log.lines)
+        states.append(yarn.applications()[-1]["state"])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        with pytest.raises(JobFailedError, match="no more numbers"):
+            run_task(task, context_of("count", task_state_store=StateStore()))
+    finally:
+        watcher.join()
+    assert states == ["RUNNING"]
+    assert [line for line in log.lines if line.startswith("number ")] == [
+        f"number {number}" for number in range(10)
+    ]
+    assert "::group::Spark driver's last lines (stderr)" in log.lines
+    assert "::group::Spark driver's last lines (stdout)" not in log.lines
 
 
 @pytest.mark.clusters

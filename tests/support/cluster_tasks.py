@@ -48,6 +48,19 @@ RUNNING: Final = {"phase": "Running"}
 SUCCEEDED: Final = {"phase": "Succeeded"}
 
 _YARN_TAG: Final = "hiveacid-1-a"
+_COUNTING: Final = """
+import time
+from airflow_hiveacid import acid
+
+def count(spark, task):
+    for number in range(10):
+        print("number", number)
+        time.sleep(1)
+    raise ValueError("no more numbers")
+
+if __name__ == "__main__":
+    acid.run(count)
+"""
 
 
 class Clock:
@@ -90,6 +103,13 @@ def deletion(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # n
         spark_bin_dir=str(spark.bin_dir),
         **arguments,
     )
+
+
+def counting(folder: Path) -> str:
+    """The path of a program that writes the lines "number 0" to "number 9", and then fails."""
+    program = folder / "counting.py"
+    program.write_text(_COUNTING)
+    return str(program)
 
 
 def killed_once(task: BaseOperator, context: dict[str, Any], holds: Callable[[], object]) -> float:

@@ -17,6 +17,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.pretended_kubernetes import KubernetesServer, MissingError
@@ -31,6 +32,7 @@ IMAGE: Final = "spark:here"
 
 _ADDRESS: Final = "127.0.0.1"
 _MOUNTS_S: Final = 60.0
+_LOG_S: Final = 2.0  # a process that has left its group may keep the pipe open
 _KEPT: Final = ("PATH", "HOME", "JAVA_HOME", "LANG")
 _BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 
@@ -101,7 +103,7 @@ class Kubelet:
         if mounts is None:
             return
         command, environment = self._command(pod, container, mounts)
-        with self._lock, (folder / "log").open("ab") as log:
+        with self._lock:
             if not self._is_there(pod):
                 return
             process = subprocess.Popen(
@@ -109,11 +111,13 @@ class Kubelet:
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
             self.processes[pod["metadata"]["uid"]] = process
+        logs = threading.Thread(target=_keep_log, args=(process, folder / "log"), daemon=True)
+        logs.start()
         say(
             space,
             name,
@@ -127,6 +131,7 @@ class Kubelet:
             containerStatuses=[_container(container, {"running": {}}, is_ready=True)],
         )
         code = process.wait()
+        logs.join(_LOG_S)
         code = code if code >= 0 else 128 - code
         self.codes[name] = code
         reason = {0: "Completed", 137: "OOMKilled"}.get(code, "Error")
@@ -249,10 +254,18 @@ class Kubelet:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def _log(self, namespace: str, name: str) -> str:
+    def _log(self, namespace: str, name: str) -> bytes:
         del namespace
         file = self.folder / name / "log"
-        return file.read_text(errors="replace")[-8000:] if file.exists() else ""
+        return file.read_bytes() if file.exists() else b""
+
+
+def _keep_log(process: subprocess.Popen[bytes], file: Path) -> None:
+    """Keep what a container writes, each line with its time, until nobody can write more."""
+    assert process.stdout is not None
+    with process.stdout, file.open("ab", buffering=0) as log:
+        for line in process.stdout:
+            log.write(datetime.now(UTC).isoformat().encode() + b" " + line)
 
 
 def _here(text: str, mounts: dict[str, Path]) -> str:

@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
@@ -35,6 +36,8 @@ KINDS: Final = {
 _SOCKET_KEY: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455
 _WATCH_S: Final = 0.5
 _GRACE_S: Final = 20.0
+_FIRST_TIME: Final = b"2026-01-01T00:00:00.000000000Z "
+_LINE: Final = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) ([^\n]*\n?)")
 
 
 class MissingError(Exception):
@@ -149,7 +152,8 @@ class KubernetesServer(ThreadingHTTPServer):
 
     `token` is what everybody has to show, `page` is answered instead if it is set: a status and a
     text, and `moved_to` sends everybody elsewhere. `requests` keep what came: verb, path, and the
-    token that was shown. `logs` answers a pod's log, by namespace and name.
+    token that was shown. `logs` answers a pod's log, by namespace and name; its lines may begin
+    with their time, as a node keeps them.
     """
 
     daemon_threads = True
@@ -265,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
             if self.server.refuses_logs:
                 self._status(403, "Forbidden", f"pods {rest[0]} is forbidden")
                 return
-            self._send(200, _end_of(self.server.logs(namespace, rest[0]), terms), "text/plain")
+            self._send(200, _part_of(self.server.logs(namespace, rest[0]), terms), "text/plain")
         elif rest:
             self._answer(objects.get(kind, namespace, rest[0]))
         elif terms.get("watch") in (["true"], ["1"]):
@@ -437,12 +441,26 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-def _end_of(text: str | bytes, terms: dict[str, list[str]]) -> bytes:
-    """The last lines of a log, and of these the first bytes, as a node's kubelet answers."""
+def _part_of(text: str | bytes, terms: dict[str, list[str]]) -> bytes:
+    """The part of a log that a node's kubelet answers: some lines, and of these the first bytes.
+
+    Lines without a time are of the first second.
+    """
     data = text if isinstance(text, bytes) else text.encode()
-    if lines := terms.get("tailLines"):
-        data = b"".join(data.splitlines(keepends=True)[-int(lines[0]) :])
-    return data[: int(terms["limitBytes"][0])] if "limitBytes" in terms else data
+    lines = [
+        found
+        for line in re.findall(rb"[^\n]*\n|[^\n]+", data)
+        if (found := _LINE.fullmatch(line if _LINE.fullmatch(line) else _FIRST_TIME + line))
+    ]
+    if last := terms.get("tailLines"):
+        lines = lines[-int(last[0]) :]
+    if since := terms.get("sinceTime"):
+        # Kubernetes hands on no fraction of a second.
+        first = datetime.fromisoformat(since[0]).replace(microsecond=0)
+        lines = [one for one in lines if datetime.fromisoformat(one[1].decode()) >= first]
+    form = r"\g<0>" if terms.get("timestamps") == ["true"] else r"\2"
+    answer = b"".join(one.expand(form.encode()) for one in lines)
+    return answer[: int(terms["limitBytes"][0])] if "limitBytes" in terms else answer
 
 
 def _merge(into: dict[str, Any], more: dict[str, Any]) -> None:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
     from requests.auth import AuthBase
 
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import Application, Bounds
+    from airflow_hiveacid.operators.submission.clusters.cluster_run import (
+        Application,
+        Bounds,
+        Cluster,
+    )
     from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
     from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
@@ -35,6 +39,7 @@ def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
     *,
     is_killed: Callable[[], bool],
     seen: Callable[[Application], None] = lambda _: None,
+    show_log: Callable[[Cluster[Any], Application], None] = lambda *_: None,
 ) -> ClusterRun[Any] | None:
     """Return the client for a submission's cluster, or None if its address is unknown.
 
@@ -48,7 +53,7 @@ def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
             login=login_of(arguments.conf or {}, os.environ, is_cluster=target.is_cluster),
             role=DRIVER if target.is_cluster else EXECUTOR,
         )
-        return ClusterRun(server, tag, bounds, is_killed=is_killed, seen=seen)
+        return ClusterRun(server, tag, bounds, is_killed=is_killed, seen=seen, show_log=show_log)
     if not target.resource_managers:
         return None
     manager = ResourceManager(
@@ -56,7 +61,7 @@ def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
         auth=_yarn_login(arguments, target.realm),
         user=arguments.proxy_user or (arguments.env_vars or {}).get("HADOOP_USER_NAME"),
     )
-    return ClusterRun(manager, tag, bounds, is_killed=is_killed, seen=seen)
+    return ClusterRun(manager, tag, bounds, is_killed=is_killed, seen=seen, show_log=show_log)
 
 
 def _yarn_login(arguments: SparkArguments, realm: str | None) -> AuthBase:

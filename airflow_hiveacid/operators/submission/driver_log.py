@@ -1,16 +1,18 @@
-"""The last lines of a driver's log, in the log of a task that fails.
+"""A driver's log, in the log of its task: new lines while the driver runs, and its last lines.
 
-Input is the output of `spark-submit`, or the client of the cluster in which the driver has ended.
-A failed task must not wait long for its driver's log, and must not fail for a different reason. So
-the clients have a short time limit. If a log cannot be read, one line says how to read it.
+Input is the output of `spark-submit`, or the client of the cluster in which the driver runs. A task
+must not wait long for its driver's log, and must not fail because of it. So the clients have a
+short time limit. If a log cannot be read, one line says how to read it.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.known_secrets import beginning_of, without_secrets
+from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
 from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, LOGIN_IN_URL
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
@@ -20,8 +22,84 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.clusters.cluster_run import Application, Cluster
 
 _LONGEST_REASON: Final = 400
+_MOST_FAILURES: Final = 3
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Copy:
+    """How much of one driver's log is in the task's log; mutable.
+
+    `place` is of the cluster's client. `kept` is a text that may be the beginning of a secret.
+    """
+
+    place: Any = None
+    kept: str = ""
+    failures: int = 0
+    is_whole: bool = False
+
+
+class DriverLog:
+    """The logs of the drivers of one job, in the log of the task."""
+
+    def __init__(self) -> None:
+        self._copies: defaultdict[str, _Copy] = defaultdict(_Copy)
+
+    def show_new(self, cluster: Cluster[Any], found: Application) -> None:
+        """Log the lines that a driver in a cluster has written since the last call.
+
+        If the log cannot be read a few times in a row, one line says how to read it, and the next
+        calls do nothing: a node out of reach must not delay each poll of the driver's state.
+        """
+        copy = self._copies[found.id]
+        if copy.failures >= _MOST_FAILURES:
+            return
+        try:
+            new = cluster.new_lines(found, copy.place)
+        except Exception as error:  # noqa: BLE001 - the job continues without its log
+            copy.failures = _MOST_FAILURES if found.has_ended else copy.failures + 1
+            if copy.failures >= _MOST_FAILURES:
+                what = "new lines of the driver's log"
+                log_command(cluster.log_command(found.id), str(error), what)
+            return
+        copy.failures = 0
+        text, left_out = new.text.decode(errors="replace"), new.left_out
+        if left_out:
+            left_out += len(copy.kept.encode())
+            log.warning(
+                "left out at least %d bytes of the driver's log. To read it, run: %s",
+                left_out,
+                cluster.log_command(found.id),
+            )
+        else:
+            text = copy.kept + text
+        # Hide whole secrets first, because only cut secrets are left then.
+        text = without_secrets(text)
+        begin, end = uncut(text)
+        for line in _lines_of(text[begin if left_out else 0 : end]):
+            log.info("%s", line)
+        copy.place, copy.kept = new.place, text[end:]
+        copy.is_whole = found.has_ended and not new.has_more
+
+    def show_last(self, cluster: Cluster[Any], found: Application) -> None:
+        """Log the last lines of a driver that has ended in a cluster, or how to read its log.
+
+        Lines are not repeated if `show_new` has logged all of them. If a trigger has logged them,
+        they are repeated: the worker does not know how far the trigger came.
+        """
+        is_copied = self._copies[found.id].is_whole
+        try:
+            ends = cluster.last_words(found, is_copied=is_copied)
+            files = {name: _last_lines(text) for name, text in ends.items()}
+        except Exception as error:  # noqa: BLE001 - the task has its own error, which must not be hidden
+            log_command(cluster.log_command(found.id), str(error))
+            return
+        if not is_copied and not any(files.values()):
+            log_command(cluster.log_command(found.id), "its end is empty")
+        for name, lines in files.items():
+            if lines:
+                log_last_lines(lines, name)
 
 
 def log_last_lines(lines: Sequence[str], name: str = "") -> None:
@@ -36,32 +114,22 @@ def log_last_lines(lines: Sequence[str], name: str = "") -> None:
         log.info("%s", line)
 
 
-def log_driver(cluster: Cluster[Any], found: Application) -> None:
-    """Log the last lines of a driver that has ended in a cluster, or how to read its log."""
-    try:
-        files = {name: _lines_of(text) for name, text in cluster.last_words(found).items()}
-    except Exception as error:  # noqa: BLE001 - the task has its own error, which must not be hidden
-        log_command(cluster.log_command(found.id), str(error))
-        return
-    if not any(files.values()):
-        log_command(cluster.log_command(found.id), "its end is empty")
-    for name, lines in files.items():
-        if lines:
-            log_last_lines(lines, name)
-
-
-def log_command(command: str, reason: str) -> None:
-    """Log why a driver's log cannot be shown, and the command that shows the log."""
+def log_command(command: str, reason: str, what: str = "the driver's log") -> None:
+    """Log why a driver's log, or a part of it, cannot be shown, and the command that shows it."""
     words = LOGIN_IN_URL.sub("//***@", " ".join(reason.split()))
     log.warning(
-        "cannot show the driver's log: %s. To read it, run: %s",
+        "cannot show %s: %s. To read it, run: %s",
+        what,
         beginning_of(words, _LONGEST_REASON),
         command,
     )
 
 
+def _last_lines(text: bytes) -> list[str]:
+    return _lines_of(text.decode(errors="replace").strip())[-LAST_LINES:]
+
+
 def _lines_of(text: str) -> list[str]:
-    """Return the last lines of a text, without secrets."""
+    """Return the lines of a text, without secrets."""
     # A secret may have several lines, so hide secrets before the text is split.
-    lines = without_secrets(text).strip().splitlines()[-LAST_LINES:]
-    return [without_passwords(line) for line in lines]
+    return [without_passwords(line) for line in without_secrets(text).splitlines()]

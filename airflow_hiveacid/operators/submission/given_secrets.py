@@ -46,8 +46,10 @@ def mask_secrets(*given: object) -> None:
                 mask_secret(secret)
 
 
-def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> None:
+def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> bool:
     """Have Airflow hide secrets in arguments, and warn of those that other users can see.
+
+    Return true if the arguments contain secrets.
 
     All users of this machine can list the arguments of `spark-submit`.
     """
@@ -63,6 +65,7 @@ def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> None:
             " they are its arguments: %s. See docs/security.md for other places",
             ", ".join(shown),
         )
+    return any(_secrets({**settings, **variables}))
 
 
 def _secrets(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -46,8 +46,8 @@ from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import d
 from airflow_hiveacid.operators.submission.clusters.yarn import log_command as yarn_log_command
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
 from airflow_hiveacid.operators.submission.driver_log import (
+    DriverLog,
     log_command,
-    log_driver,
     log_last_lines,
 )
 from airflow_hiveacid.operators.submission.driver_pages import DriverPages
@@ -123,6 +123,9 @@ class Submitter:
         self._submission: Submission | None = None
         self._ended: Application | None = None
         self._has_java = True
+        self._log = DriverLog()
+        self.has_secrets = False
+        """True if the user's Spark settings or environment variables contain secrets."""
         self._kept = None if store is None or not target.is_cluster else _notes_in(store)
         self._is_durable = is_durable
         self._cluster = cluster_run_of(
@@ -132,6 +135,7 @@ class Submitter:
             bounds,
             is_killed=is_killed,
             seen=self._show_seen,
+            show_log=self._log.show_new,
         )
 
     # ---- one job ---------------------------------------------------------------------------------
@@ -467,7 +471,7 @@ class Submitter:
 
     def _begin(self, submission: Submission, context: Context) -> None:
         arguments = _with_lineage(submission, context)
-        hide_given_secrets(arguments, self._target)
+        self.has_secrets = hide_given_secrets(arguments, self._target)
         self._submission, self._hook = submission, provider_names.make_hook(arguments)
         if arguments.track_driver_via_k8s_api:
             provider_names.check_pod_tracking(self._hook)
@@ -528,7 +532,7 @@ class Submitter:
         if self._is_killed():
             return
         if self._ended is not None:
-            log_driver(self._asked_cluster.manager, self._ended)
+            self._log.show_last(self._asked_cluster.manager, self._ended)
             return
         is_here = self.exit_code is not None or isinstance(failure, AirflowException)
         if is_here and not has_result and self._hook is not None:

@@ -66,9 +66,11 @@ class ApplicationTrigger(BaseTrigger):
         spark_conn_id: connection of type `spark`.
         client: the user's arguments that decide how to log in to the cluster; no secrets.
         start_timeout_s: the longest wait for the driver's container.
+        shows_log: whether the task's log gets the driver's log, which must not contain secrets that
+            only the worker knows.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a separate fact
         self,
         *,
         note: dict[str, Any],
@@ -76,6 +78,7 @@ class ApplicationTrigger(BaseTrigger):
         spark_conn_id: str,
         client: dict[str, Any],
         start_timeout_s: float,
+        shows_log: bool,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's
         self.note = note
@@ -83,6 +86,7 @@ class ApplicationTrigger(BaseTrigger):
         self.spark_conn_id = spark_conn_id
         self.client = client
         self.start_timeout_s = start_timeout_s
+        self.shows_log = shows_log
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and constructor arguments from which Airflow recreates this trigger."""
@@ -94,6 +98,7 @@ class ApplicationTrigger(BaseTrigger):
                 "spark_conn_id": self.spark_conn_id,
                 "client": self.client,
                 "start_timeout_s": self.start_timeout_s,
+                "shows_log": self.shows_log,
             },
         )
 
@@ -164,6 +169,7 @@ class ApplicationTrigger(BaseTrigger):
         """
         # Import here, in a thread, because Airflow imports a trigger's module in the event loop.
         from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of  # noqa: PLC0415 - as above
+        from airflow_hiveacid.operators.submission.driver_log import DriverLog  # noqa: PLC0415 - as above
         from airflow_hiveacid.operators.submission.spark_target import SparkTarget  # noqa: PLC0415 - as above
 
         arguments = SparkArguments(conn_id=self.spark_conn_id, **self.client)
@@ -177,6 +183,7 @@ class ApplicationTrigger(BaseTrigger):
             arguments,
             Bounds(start_s=self.start_timeout_s),
             is_killed=lambda: False,
+            show_log=DriverLog().show_new if self.shows_log else lambda *_: None,
         )
         if run is None:
             raise ConfigurationError(

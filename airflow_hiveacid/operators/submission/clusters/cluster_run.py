@@ -19,7 +19,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from airflow_hiveacid.format.errors import (
     ClusterKind,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
+    from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
 
 START_S: Final = 3600.0
 """The default limit, in seconds, of the wait for an application's first container."""
@@ -124,10 +125,21 @@ class Cluster(Protocol[_App]):
     def page_of(self, application_id: str) -> str:
         """Return the URL of the cluster's page about an application; empty if it has none."""
 
-    def last_words(self, found: _App) -> Mapping[str, str]:
+    def new_lines(self, found: _App, place: Any) -> NewLines:  # noqa: ANN401 - each client has its own
+        """Return the lines of a driver's log since an earlier call that returned `place`.
+
+        At first, `place` is None. If the driver has ended, its last line may lack its end. The call
+        takes at most `log_tail.LOG_S`.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+
+    def last_words(self, found: _App, *, is_copied: bool) -> Mapping[str, bytes]:
         """Return the ends of an ended driver's log files, by their names.
 
-        The only name on Kubernetes is empty. The call takes at most `log_tail.LOG_S`.
+        The only name on Kubernetes is empty. If `is_copied` is true, the log that `new_lines`
+        reads is missing. The call takes at most `log_tail.LOG_S`.
 
         Raises:
             OSError: the log cannot be read.
@@ -186,6 +198,8 @@ class ClusterRun(Generic[_App]):
             pause, because a signal handler cannot wake the pausing thread: the handler would need a
             lock that the thread may hold.
         seen: a function that is called with each state of the application that the cluster reports.
+        show_log: a function that shows the new lines of a driver's log. `following` calls it after
+            each poll, once the application has been seen alive.
     """
 
     def __init__(  # noqa: PLR0913 - tests replace the clock and the sleep
@@ -196,11 +210,13 @@ class ClusterRun(Generic[_App]):
         *,
         is_killed: Callable[[], bool],
         seen: Callable[[_App], None] = lambda _: None,
+        show_log: Callable[[Cluster[_App], _App], None] = lambda *_: None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.manager, self._tag, self._bounds = manager, tag, bounds
         self._is_killed, self._seen, self._now, self._sleep = is_killed, seen, now, sleep
+        self._show_log = show_log
         self._known: str | None = None
         self._earlier: str | None = None
         self.overdue: ApplicationNotStartedError | None = None
@@ -299,11 +315,14 @@ class ClusterRun(Generic[_App]):
         """
         self._known = application_id
         pauses, reporter = _pauses(self._bounds.poll_s), self._reporter()
-        began = self._now() - waited_s
+        began, was_alive = self._now() - waited_s, False
         while True:
             found = yield from self._asking(lambda: self.manager.report(application_id))
             if found is not None:
                 self._seen(found)
+                was_alive |= not (found.has_ended or found.is_ending)
+                if was_alive and not found.is_waiting and not self._is_killed():
+                    self._show_log(self.manager, found)
             if found is None or found.has_ended:
                 return found
             reporter.report(found)

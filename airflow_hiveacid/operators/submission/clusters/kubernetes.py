@@ -37,7 +37,11 @@ from airflow_hiveacid.operators.submission.clusters.log_tail import (
     LAST_LINES,
     LOG_BYTES,
     LOG_S,
+    READ_BYTES,
+    NewLines,
+    StampedPlace,
     body_of,
+    new_stamped,
     whole_lines,
 )
 
@@ -241,16 +245,25 @@ class ApiServer:
         """Return an empty string, because the API server has no web pages about pods."""
         return ""
 
-    def last_words(self, found: Pod) -> Mapping[str, str]:
+    def new_lines(self, found: Pod, place: StampedPlace | None) -> NewLines:
+        """Return the driver's lines since an earlier call that returned `place`.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        since = {} if place is None else {"sinceTime": place.since.isoformat()}
+        answer = self._log_of(found.id, READ_BYTES, timestamps="true", **since)
+        return new_stamped(answer, place, has_ended=found.has_ended)
+
+    def last_words(self, found: Pod, *, is_copied: bool) -> Mapping[str, bytes]:
         """Return the last lines of a driver's log, under an empty name.
 
         Raises:
             OSError: the log cannot be read.
         """
-        # The login's command has a longer time limit than this call.
-        read = partial(self._log_of, found.id)
-        text = bounded(read, timeout_s=LOG_S, name="hiveacid-kubernetes")
-        return {"": whole_lines(text).decode(errors="replace")}
+        if is_copied:
+            return {}  # a pod has only one log
+        return {"": whole_lines(self._log_of(found.id, LOG_BYTES, tailLines=str(LAST_LINES)))}
 
     def log_command(self, pod_id: str) -> str:
         """Return the command that shows a driver's whole log."""
@@ -300,17 +313,18 @@ class ApiServer:
             )
         return said
 
-    def _log_of(self, pod_id: str) -> bytes:
-        terms = {
-            "container": _CONTAINER,
-            "tailLines": str(LAST_LINES),
-            "limitBytes": str(LOG_BYTES),
-        }
+    def _log_of(self, pod_id: str, size: int, **terms: str) -> bytes:
+        params = {"container": _CONTAINER, "limitBytes": str(size), **terms}
         path, timeout = f"{_path(pod_id)}/log", (LOG_S, LOG_S)
-        with _session() as session:
-            return body_of(
-                self._send(session, "GET", path, timeout=timeout, params=terms, stream=True)
-            )
+
+        def read() -> bytes:
+            with _session() as session:
+                return body_of(
+                    self._send(session, "GET", path, timeout=timeout, params=params, stream=True)
+                )
+
+        # The login's command has a longer time limit than this call.
+        return bounded(read, timeout_s=LOG_S, name="hiveacid-kubernetes")
 
     def _send(
         self,

@@ -1,17 +1,25 @@
-r"""The end of a container's log, read over HTTP with limits of time and size.
+r"""Parts of a container's log: its end, or the lines since an earlier part.
 
-Input is a server's answer. Output is the log's last bytes, without a line that is cut, because a
-cut line may contain a part of a secret, which no filter recognizes.
+Input is a server's answer, which is read with limits of time and size. Output is bytes without a
+line that is cut, because a cut line may contain a part of a secret, which no filter recognizes.
 
 Example:
-    >>> contents_of(b"LogType:a\nLogContents:\nhello\nEnd of LogType:a.\n***\n", "a")
-    b'hello\n'
+    >>> contents_of(b"LogLength:6\nLogContents:\nhello\nEnd of LogType:a.\n***\n", "a")
+    (b'hello\n', 6)
+    >>> part = new_stamped(b"2026-01-01T00:00:00.5Z one\n2026-01-01T00:00:01Z tw", None)
+    >>> part.text
+    b'one\n'
+    >>> answer = b"2026-01-01T00:00:00.5Z one\n2026-01-01T00:00:01Z two\n"
+    >>> new_stamped(answer, part.place).text
+    b'two\n'
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import requests
 
@@ -19,22 +27,52 @@ LAST_LINES: Final = 20
 """The number of a driver's last lines that a task's log shows."""
 
 LOG_S: Final = 5.0
-"""The longest time, in seconds, for which a failed task waits for its driver's log."""
+"""The longest time, in seconds, for which a task waits for a part of its driver's log."""
 
 LOG_BYTES: Final = 64 * 1024
-"""The most bytes of an answer that are read."""
+"""The most bytes of a log that are shown at once; YARN is asked for as many."""
 
-YARN_BYTES: Final = 16 * 1024
-"""The bytes that YARN is asked for; one answer may contain two parts of this size."""
+READ_BYTES: Final = 4 * 1024 * 1024
+"""The most bytes of an answer that are read."""
 
 LOGIN_IN_URL: Final = re.compile(r"//[^/\s]*@")
 
 _CONTENTS: Final = b"LogContents:\n"
-_CHUNK: Final = 8 * 1024
+_LENGTH: Final = re.compile(rb"^LogLength:(\d+)$", re.MULTILINE)
+_STAMP: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ")
+_SECOND: Final = timedelta(seconds=1)
+_CHUNK: Final = 64 * 1024
+_UNKNOWN: Final = "the answer has an unknown form"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLines:
+    """The newest lines since an earlier part; at least `left_out` bytes before them are missing.
+
+    The next part begins at `place`, whose form only the client of the cluster knows. If `has_more`
+    is true, the log already has later lines.
+    """
+
+    text: bytes
+    place: Any
+    left_out: int = 0
+    has_more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StampedPlace:
+    """A place in a log whose lines have time stamps.
+
+    `count` lines since the second `since` are known; `last` is the last of them.
+    """
+
+    since: datetime
+    count: int = 0
+    last: bytes = b""
 
 
 def body_of(answer: requests.Response) -> bytes:
-    """Return the first `LOG_BYTES` of a text answer, which must not have been read yet.
+    """Return the first `READ_BYTES` of a text answer, which must not have been read yet.
 
     Raises:
         OSError: the answer is an error or not plain text, or the connection broke.
@@ -44,32 +82,116 @@ def body_of(answer: requests.Response) -> bytes:
     kind = answer.headers.get("Content-Type", "")
     if not kind.startswith("text/plain"):
         raise OSError(f"the answer is not plain text but {kind[:40]!r}")
-    found = b""
+    found = bytearray()
     for chunk in answer.iter_content(_CHUNK):
         found += chunk
-        if len(found) >= LOG_BYTES:
+        if len(found) >= READ_BYTES:
             break
-    return found[:LOG_BYTES]
+    return bytes(found[:READ_BYTES])
 
 
-def contents_of(answer: bytes, name: str) -> bytes:
-    """Return the end of the log file `name` from YARN's answer, without YARN's header and footer.
+def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
+    """Return the end of the log file `name`, and the file's length, from YARN's answer.
 
-    If a node aggregates logs while a container runs, the answer has two parts with a header each.
-    The first part is the newer one.
+    YARN was asked for the last `LOG_BYTES`. If a node aggregates logs while a container runs, the
+    answer has two parts with a header each. The first part is the newer one.
 
     Raises:
         OSError: the answer has an unknown form, or its end is missing.
     """
-    _, header, rest = answer.partition(_CONTENTS)
-    contents, footer, _ = (rest if header else answer).partition(f"End of LogType:{name}".encode())
-    if not footer:
-        raise OSError("the answer has an unknown form")
-    if not header:
-        return b""  # YARN writes no header for an empty file
-    return contents if len(contents) < YARN_BYTES else contents.partition(b"\n")[2]
+    header, has_header, rest = answer.partition(_CONTENTS)
+    found = _LENGTH.search(header)
+    if has_header and found is None:
+        raise OSError(_UNKNOWN)
+    # YARN writes no header for an empty file.
+    length = 0 if found is None else int(found[1])
+    size = min(length, LOG_BYTES)
+    # Cut by the length, because the driver may write a line that looks like YARN's footer.
+    if f"End of LogType:{name}".encode() not in (rest[size:] if has_header else answer):
+        raise OSError(_UNKNOWN)
+    return rest[:size], length
+
+
+def last_contents(answer: bytes, name: str) -> bytes:
+    """Return the whole lines at the end of the log file `name` from YARN's answer.
+
+    Raises:
+        OSError: see `contents_of`.
+    """
+    contents, length = contents_of(answer, name)
+    return _whole_lines(contents, length - len(contents))[0]
+
+
+def new_contents(answer: bytes, name: str, place: int, *, has_ended: bool) -> NewLines:
+    """Return the lines of the log file `name` after its byte `place`, from YARN's answer.
+
+    Raises:
+        OSError: see `contents_of`.
+    """
+    contents, length = contents_of(answer, name)
+    begin = length - len(contents)
+    place = place if place <= length else 0  # the file has begun again
+    new = contents[max(0, place - begin) :]
+    unfinished = b"" if has_ended else new[new.rfind(b"\n") + 1 :]
+    if new == unfinished:
+        return NewLines(text=b"", place=place)
+    lines, left_out = _whole_lines(new.removesuffix(unfinished), max(0, begin - place))
+    return NewLines(text=lines, place=length - len(unfinished), left_out=left_out)
+
+
+def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = False) -> NewLines:
+    """Return the lines after a place, without stamps, from Kubernetes' answer with stamps.
+
+    Kubernetes was asked for the lines since `place.since`, by default for all lines. Kubernetes
+    ignores the fraction of a second in such a request. The stamps of two lines may be equal, and
+    those of a container's two streams may be out of order by some milliseconds. So the lines of the
+    last two seconds are read again, and known lines are counted.
+
+    Raises:
+        OSError: a line has no stamp.
+    """
+    has_more = len(answer) >= READ_BYTES
+    *lines, unfinished = answer.split(b"\n")
+    if unfinished and has_ended and not has_more:
+        lines.append(unfinished)
+    if not lines:
+        if has_more:
+            raise OSError(f"a line has more than {READ_BYTES} bytes")
+        return NewLines(text=b"", place=place)
+    stamps = [_stamp_of(line) for line in lines]
+    is_known = place is not None and lines[place.count - 1 : place.count] == [place.last]
+    known = place.count if place is not None and is_known else 0
+    text = b"".join(
+        line[end:] + b"\n" for line, (_, end) in zip(lines[known:], stamps[known:], strict=True)
+    )
+    shown = text[-LOG_BYTES:]
+    shown, left_out = _whole_lines(shown, len(text) - len(shown))
+    if has_more:
+        # One second may have more lines than an answer, so the next answer must begin after it.
+        next_place = StampedPlace(since=stamps[-1][0] + _SECOND)
+    else:
+        since = stamps[-1][0] - _SECOND
+        count = sum(second >= since for second, _ in stamps)
+        next_place = StampedPlace(since=since, count=count, last=lines[-1])
+    return NewLines(text=shown, place=next_place, left_out=left_out, has_more=has_more)
 
 
 def whole_lines(text: bytes) -> bytes:
     """Return a text without its last line if the text was cut there."""
     return text if len(text) < LOG_BYTES else text[: text.rfind(b"\n") + 1]
+
+
+def _whole_lines(text: bytes, left_out: int) -> tuple[bytes, int]:
+    """Return a text without its first line if bytes before it are left out, and their number."""
+    if left_out == 0:
+        return text, 0
+    cut, _, lines = text.partition(b"\n")
+    return lines, left_out + len(cut) + 1
+
+
+def _stamp_of(line: bytes) -> tuple[datetime, int]:
+    """Return the second in the time stamp of a line, and the stamp's length."""
+    found = _STAMP.match(line)
+    if found is None:
+        raise OSError(_UNKNOWN)
+    return datetime.fromisoformat(f"{found[1].decode()}{found[2].decode()}"), found.end()

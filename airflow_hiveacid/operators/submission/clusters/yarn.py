@@ -36,11 +36,13 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters.log_tail import (
+    LOG_BYTES,
     LOG_S,
     LOGIN_IN_URL,
-    YARN_BYTES,
+    NewLines,
     body_of,
-    contents_of,
+    last_contents,
+    new_contents,
 )
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
@@ -210,7 +212,16 @@ class ResourceManager:
         """Return the URL of an application's page; a standby also redirects browsers."""
         return f"{self.addresses[0]}/cluster/app/{application_id}"
 
-    def last_words(self, found: YarnApplication) -> Mapping[str, str]:
+    def new_lines(self, found: YarnApplication, place: Any) -> NewLines:  # noqa: ANN401 - from `NewLines`
+        """Return the lines of the driver's Python since an earlier call that returned `place`.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        answer = self._log_file(_log_folder(found), _OUTPUT, LOG_S)
+        return new_contents(answer, _OUTPUT, place or 0, has_ended=found.has_ended)
+
+    def last_words(self, found: YarnApplication, *, is_copied: bool) -> Mapping[str, bytes]:
         """Return the ends of a driver's log files, by their names; the most useful file is last.
 
         The driver's node returns plain text (`NMWebServices.getLogs`). If the node has handed its
@@ -219,16 +230,14 @@ class ResourceManager:
         Raises:
             OSError: the log cannot be read.
         """
-        page = _LOG_PAGE.match(found.log_url)
-        if page is None:
-            raise OSError("the resource manager reports no node with the log")
-        url, until = f"{page[1]}/ws/v1/node/containerlogs/{page[2]}", time.monotonic() + LOG_S
-        texts = {_OUTPUT: self._log_file(url, _OUTPUT, LOG_S)}
+        folder, until, texts = _log_folder(found), time.monotonic() + LOG_S, {}
+        if not is_copied:
+            texts[_OUTPUT] = last_contents(self._log_file(folder, _OUTPUT, LOG_S), _OUTPUT)
         left_s = max(_SHORTEST_S, until - time.monotonic())
         try:
-            return {_JVM: self._log_file(url, _JVM, left_s), **texts}
+            return {_JVM: last_contents(self._log_file(folder, _JVM, left_s), _JVM), **texts}
         except OSError:
-            if not texts[_OUTPUT].strip():
+            if not texts.get(_OUTPUT, b"").strip():
                 raise
             return texts
 
@@ -284,8 +293,8 @@ class ResourceManager:
         failure = ClusterRefusedError if is_refused else ClusterUnavailableError
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
-    def _log_file(self, folder: str, name: str, timeout_s: float) -> str:
-        """Return the end of one log file of a container.
+    def _log_file(self, folder: str, name: str, timeout_s: float) -> bytes:
+        """Return the node's answer with the end of one log file of a container.
 
         Raises:
             OSError: the file cannot be read in time.
@@ -294,7 +303,7 @@ class ResourceManager:
         auth = self._login_for(url)
         more = {
             "auth": auth,
-            "params": {"size": str(-YARN_BYTES), **self._named(auth)},
+            "params": {"size": str(-LOG_BYTES), **self._named(auth)},
             "timeout": (timeout_s, timeout_s),
             # A redirect must not take the user's own login to a different server.
             "allow_redirects": auth is None or isinstance(auth, Negotiate),
@@ -305,8 +314,7 @@ class ResourceManager:
             with _session() as session:
                 return body_of(session.get(url, stream=True, **more))
 
-        answer = bounded(read, timeout_s=timeout_s, name="hiveacid-yarn")
-        return contents_of(answer, name).decode(errors="replace")
+        return bounded(read, timeout_s=timeout_s, name="hiveacid-yarn")
 
     def _login_for(self, url: str) -> AuthBase | None:
         """Return the login for a node's URL, or None if the node must not receive our login.
@@ -358,6 +366,14 @@ def realm_of(environment: Mapping[str, str]) -> str | None:
     """
     principal = _site(environment).get(f"{_PREFIX}principal", "")
     return principal.partition("@")[2] or None
+
+
+def _log_folder(found: YarnApplication) -> str:
+    """Return the URL of the driver's log files on its node."""
+    page = _LOG_PAGE.match(found.log_url)
+    if page is None:
+        raise OSError("the resource manager reports no node with the log")
+    return f"{page[1]}/ws/v1/node/containerlogs/{page[2]}"
 
 
 def _site(environment: Mapping[str, str]) -> Mapping[str, str]:
