@@ -73,7 +73,9 @@ long: setup ## tests that are one more like others, which `make test` runs
 	$(AIRFLOW) -m pytest -m long tests/airflow
 
 bench: setup ## measure, and write build/bench.json; BENCH="--small" for a look, "--help" for more
+	@tools/system_packages.sh test
 	$(SPARK) -m tests.proofs.bench $(BENCH)
+	$(if $(filter --changes --cliffs --compaction,$(BENCH)),,$(SPARK) -m tests.proofs.bench --compaction $(BENCH))
 	$(AIRFLOW) -m tests.proofs.bench.tasks
 
 campaign: setup ## real processes killed at random times for 90 minutes: nothing lost, doubled or half seen

@@ -7,6 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.proofs.bench.cliffs.ground import QUESTIONS
+from tests.proofs.bench.compaction.course import COMPACTION_PARTS as PARTS
+from tests.proofs.bench.compaction.findings import read_findings
 from tests.proofs.bench.figures import pairs
 from tests.proofs.bench.lab import REPOSITORY
 from tests.proofs.bench.queries import QUERIES, STAMPED
@@ -24,7 +26,7 @@ STAMPED_STATES = ("plain", "stamped", "plain-changed", "stamped-changed")
 WITHOUT_YARDSTICK = ("cliff.planning.", "cliff.merge.")
 
 
-def run_small(records: Path, *options: str) -> tuple[Pair, ...]:
+def run_small(records: Path, *options: str) -> None:
     command = [
         sys.executable,
         "-m",
@@ -35,11 +37,11 @@ def run_small(records: Path, *options: str) -> tuple[Pair, ...]:
         *options,
     ]
     subprocess.run([*command, "--driver-memory", "1g"], check=True, cwd=REPOSITORY, timeout=1800)
-    return pairs(read_records(records))
 
 
 def test_a_small_run_measures_every_case_and_its_yardstick(tmp_path: Path) -> None:
-    found = run_small(tmp_path / "bench.json")
+    run_small(tmp_path / "bench.json")
+    found = pairs(read_records(tmp_path / "bench.json"))
     scans = {f"scan.{state}.{query}" for state in STATES for query in QUERIES}
     scans |= {f"scan.{state}.{query}" for state in STAMPED_STATES for query in STAMPED}
     steps = {"create", "append", "delete", "update", "merge", "compact.minor", "compact.major"}
@@ -50,7 +52,8 @@ def test_a_small_run_measures_every_case_and_its_yardstick(tmp_path: Path) -> No
 
 
 def test_a_small_run_with_cliffs_measures_every_cliff(tmp_path: Path) -> None:
-    found = run_small(tmp_path / "cliffs.json", "--cliffs")
+    run_small(tmp_path / "cliffs.json", "--cliffs")
+    found = pairs(read_records(tmp_path / "cliffs.json"))
     whats: dict[str, set[str]] = {}
     for pair in found:
         _, part, _, what = pair.figure.case.split(".")
@@ -69,6 +72,25 @@ def test_a_small_run_with_cliffs_measures_every_cliff(tmp_path: Path) -> None:
     alone = {p.figure.case for p in found if p.yardstick is None}
     assert alone == {p.figure.case for p in found if p.figure.case.startswith(WITHOUT_YARDSTICK)}
     check_figures(found)
+
+
+def test_a_small_run_with_compactions_measures_everything_that_is_asked(tmp_path: Path) -> None:
+    run_small(tmp_path / "compaction.json", "--compaction")
+    found = read_findings(tmp_path / "compaction.json")
+    asked = {part: [f.limit for f in found if f.part == part and f.limit] for part in PARTS}
+    assert asked == {
+        "minor": [0.2, 2],
+        "major": [0.125, 0.06],
+        "peers": [],  # only with `--peers`
+        "partitions": [0.1],
+        "tables": [0.1],
+        "planning": [20, 1024],
+        "readers": [1.2, 1.2],
+        "hours": [1.1],
+        "large": [0.2, 0.2, 1.2],
+    }
+    assert sum(f.limit == 0 for f in found if f.part == "hours") == 3
+    assert all(f.runs for f in found)
 
 
 def check_figures(found: Sequence[Pair]) -> None:

@@ -4,11 +4,14 @@
                                        [--peers delta iceberg]
     python -m tests.proofs.bench [run] --changes [--rows 4000000 | --small] [--repeats 3]
     python -m tests.proofs.bench [run] --cliffs [PART ...] [--scale 1 | --small] [--repeats 3]
+    python -m tests.proofs.bench [run] --compaction [PART ...] [--scale 1 | --small] [--repeats 3]
+                                       [--peers delta iceberg]
     python -m tests.proofs.bench report
 
-`run` measures, writes the records (build/bench.json or build/bench-cliffs.json, with the setting
-beside them), prints the tables, and exits with 0; with 1 if a system ends with wrong rows. Records
-of a cliff that is measured alone replace its former ones. `--changes` measures only the cost of
+`run` measures, writes the records (build/bench.json, build/bench-cliffs.json or
+build/bench-compaction.json, with the setting beside them), prints the tables, and exits with 0;
+with 1 if a system ends with wrong rows. Records of a part that is measured alone replace its former
+ones. `--changes` measures only the cost of
 reading changes; its records, in build/bench-changes.json, go into no page. `report` prints the
 tables of the last runs again and writes them into docs/performance.md.
 """
@@ -32,6 +35,13 @@ from tests.proofs.bench.check import WrongRowsError
 from tests.proofs.bench.cliffs.course import CLIFF_RECORDS, PARTS, CliffOptions, measure_cliffs
 from tests.proofs.bench.cliffs.report import cliff_grids, cliff_page
 from tests.proofs.bench.cliffs.sizes import CliffSizes
+from tests.proofs.bench.compaction.course import (
+    COMPACTION_PARTS,
+    COMPACTION_RECORDS,
+    CompactionOptions,
+    measure_compaction,
+)
+from tests.proofs.bench.compaction.findings import finding_grids, finding_page, read_findings
 from tests.proofs.bench.figures import pairs
 from tests.proofs.bench.lab import REPOSITORY
 from tests.proofs.bench.machine import Setting, setting_of
@@ -63,10 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.command == "report":
             _report(console)
-        elif options.cliffs is None:
-            _run(options, console)
-        else:
+        elif options.compaction is not None:
+            _run_compaction(options, console)
+        elif options.cliffs is not None:
             _run_cliffs(options, console)
+        else:
+            _run(options, console)
     except (WrongRowsError, LocalServerError, HiveAcidError, OSError, CalledProcessError) as error:
         console.print(f"FAILED: {error}", markup=False, soft_wrap=True)
         return _FAILED
@@ -118,6 +130,28 @@ def _run_cliffs(options: argparse.Namespace, console: Console) -> None:
     _show(cliff_grids(pairs(records)), console)
 
 
+def _run_compaction(options: argparse.Namespace, console: Console) -> None:
+    say = _clocked(console)
+    path = (options.records or COMPACTION_RECORDS).resolve()
+    findings = measure_compaction(
+        CompactionOptions(
+            parts=tuple(options.compaction or COMPACTION_PARTS),
+            system=options.system,
+            peers=tuple(options.peers),
+            scale=_SMALL_SCALE if options.small else options.scale,
+            repeats=1 if options.small else options.repeats,
+            warms_up=not (options.cold or options.small),
+            threads=options.threads,
+            driver_memory=options.driver_memory,
+            records=path,
+        ),
+        say,
+    )
+    if options.system == OURS:
+        say(f"{len(findings)} findings in {path}")
+        _show(finding_grids(findings), console)
+
+
 def _clocked(console: Console) -> Callable[[str], None]:
     began = time.monotonic()
 
@@ -132,12 +166,16 @@ def _report(console: Console) -> None:
     text = _PAGE.read_text(encoding="utf-8")
     kinds = ((RECORDS, grids, page), (CLIFF_RECORDS, cliff_grids, cliff_page))
     measured = [kind for kind in kinds if kind[0].exists()]
-    if not measured:
+    if not measured and not COMPACTION_RECORDS.exists():
         raise FileNotFoundError(f"{RECORDS} is missing: nothing was measured")
     for records, to_grids, to_page in measured:
         found = pairs(read_records(records))
         _show(to_grids(found), console)
         text = to_page(text, found, Setting.read(setting_of(records)))
+    if COMPACTION_RECORDS.exists():
+        findings = read_findings(COMPACTION_RECORDS)
+        _show(finding_grids(findings), console)
+        text = finding_page(text, findings, Setting.read(setting_of(COMPACTION_RECORDS)))
     _PAGE.write_text(text, encoding="utf-8")
     console.print(f"written into {_PAGE.relative_to(REPOSITORY)}")
 
@@ -164,7 +202,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--system", choices=tuple(SYSTEMS), default=OURS, help=argparse.SUPPRESS)
     add("--changes", action="store_true", help="measure only the cost of reading changes")
     add("--cliffs", nargs="*", choices=PARTS, help="measure these cliffs (all) instead")
-    add("--scale", type=float, default=1.0, help="of the cliffs' sizes (%(default)s)")
+    add("--compaction", nargs="*", choices=COMPACTION_PARTS, help="measure these compactions (all)")
+    add("--scale", type=float, default=1.0, help="of the sizes of cliffs and compactions")
     add("--records", type=Path, help="file for the raw figures")
     return parser
 

@@ -35,10 +35,12 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_table
+from spark_apps.clean import clean
 from spark_apps.compact import compact
 from spark_apps.insert import insert
 from spark_apps.merge import merge
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.table import Column, PartitionName
     from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.spark.reading.tables import ReadSnapshot
@@ -67,6 +70,8 @@ _JOB_FUNCTIONS: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
     "merge": merge,
     "update": update,
     "compact": compact,
+    "compact_tables": compact_tables,
+    "clean": clean,
 }
 _CHANGES: Final = (
     MergeClause(
@@ -220,10 +225,13 @@ class AcidTable:
 
     def state(self) -> AcidState:
         """Return its directories as a reader that starts now sees them."""
+        return resolve(list_table(self.info.location), *self.seen())
+
+    def seen(self) -> tuple[ValidWriteIdList, ValidTxnList]:
+        """Return the lists of a reader that starts now."""
         with connect(self.lab.endpoint) as client:
             txns = client.valid_txns()
-            write_ids = client.valid_write_ids([self.info.ref], txns)[self.info.ref]
-        return resolve(list_table(self.info.location), write_ids, txns)
+            return client.valid_write_ids([self.info.ref], txns)[self.info.ref], txns
 
     def fork(self, name: str) -> AcidTable:
         """Return another table with the same files (hard links) and the same write IDs.
@@ -231,9 +239,8 @@ class AcidTable:
         So one state can be changed repeatedly, and each run starts where the first one started.
         """
         other = AcidTable.create(self.lab, name, self.info.columns)
-        with connect(self.lab.endpoint) as client:
-            seen = client.valid_write_ids([self.info.ref], client.valid_txns())
-        other.use_up_write_ids(seen[self.info.ref].high_watermark)
+        write_ids, _ = self.seen()
+        other.use_up_write_ids(write_ids.high_watermark)
         for entry in self.folder.iterdir():
             if not is_hidden(entry.name):
                 shutil.copytree(entry, other.folder / entry.name, copy_function=os.link)
@@ -266,15 +273,18 @@ class AcidTable:
         return self._run(CompactSpec(target=self._name, choice=choice))
 
     def _run(self, job: Job) -> int:
-        spec = JobSpec(job_key=_job_key(type(job).__name__), metastore=self.lab.endpoint, job=job)
-        with connect(spec.metastore) as client:
-            context = JobContext(
-                spark=self.lab.spark, spec=spec, client=client, on_step=_ignore_step
-            )
-            result = _JOB_FUNCTIONS[spec.kind](context)
+        result = run_job(self.lab, job)
         if result.status is not JobStatus.COMMITTED:
-            raise WrongRowsError(f"the {spec.kind} job ended as {result.status.value}: {result}")
+            raise WrongRowsError(f"the {result.kind} job ended as {result.status.value}: {result}")
         return result.size_bytes
+
+
+def run_job(lab: Lab, job: Job) -> JobResult:
+    """Run a job in the laboratory's session, with its own connection."""
+    spec = JobSpec(job_key=_job_key(type(job).__name__), metastore=lab.endpoint, job=job)
+    with connect(spec.metastore) as client:
+        context = JobContext(spark=lab.spark, spec=spec, client=client, on_step=_ignore_step)
+        return _JOB_FUNCTIONS[spec.kind](context)
 
 
 def _parquet(path: Path) -> SourceSpec:

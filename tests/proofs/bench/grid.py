@@ -13,6 +13,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.proofs.bench.compaction.findings import Finding
     from tests.proofs.bench.figures import Figure
     from tests.proofs.bench.machine import Setting
 
@@ -59,7 +60,7 @@ def mebi_text(size: int) -> str:
     return f"{mebi:.0f}" if mebi >= 10 else f"{mebi:.1f}"
 
 
-def setting_text(setting: Setting, figures: Sequence[Figure]) -> str:
+def setting_text(setting: Setting, figures: Sequence[Figure | Finding]) -> str:
     """Return a list of what the figures were measured on, and what else ran meanwhile."""
     lines = (
         f"{setting.cores} cores and {setting.memory_gib} GiB, {setting.kernel}, local disk.",
@@ -72,7 +73,7 @@ def setting_text(setting: Setting, figures: Sequence[Figure]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _share_of_others(figures: Sequence[Figure]) -> float:
+def _share_of_others(figures: Sequence[Figure | Finding]) -> float:
     others = sum(figure.other_cpu_seconds for figure in figures)
     own = sum(figure.cpu_seconds for figure in figures)
     return others / (own + others) if own + others else 0.0

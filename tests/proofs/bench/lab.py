@@ -18,12 +18,14 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.spark.engine.session import AT_START, open_session
 from tests.proofs.bench.meter import Measurement, Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from airflow_hiveacid.local.site import Database
     from tests.proofs.bench.data import Workload
 
 _T = TypeVar("_T")
@@ -37,12 +39,16 @@ _OPEN_COST: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """The laboratory of all systems. `folder` is theirs, and is removed after the measurement."""
+    """The laboratory of all systems. `folder` is theirs, and is removed after the measurement.
+
+    `database` is the metastore's.
+    """
 
     spark: SparkSession
     endpoint: MetastoreEndpoint
     meter: Meter
     folder: Path
+    database: Database
 
     def measure(self, work: Callable[[], _T]) -> tuple[_T, Measurement]:
         """Do a piece of work once, on a clean heap; return its result and measurement."""
@@ -63,10 +69,12 @@ def laboratory(
     threads: int,
     driver_memory: str,
     settings: Mapping[str, str],
+    on_postgres: bool = False,
 ) -> Iterator[Lab]:
     """Start everything in an empty folder; at the end stop everything and remove the folder.
 
     Tasks read at most `split_bytes` of files. `settings` of a peer are added to the session's.
+    The metastore's database is Derby by default, which runs one call at a time.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -74,18 +82,16 @@ def laboratory(
         version=METASTORE_VERSION, data_dir=folder / "metastore", ends_with_parent=True
     )
     try:
-        with LocalMetastore(config) as metastore:
-            spark = _session(
+        with metastore_on_postgres(config) if on_postgres else LocalMetastore(config) as metastore:
+            spark = session(
+                folder,
                 {
                     "spark.master": f"local[{threads}]",
                     "spark.driver.memory": driver_memory,
                     "spark.sql.shuffle.partitions": str(2 * threads),
                     "spark.sql.files.maxPartitionBytes": str(split_bytes),
-                    "spark.local.dir": str(folder / "spark"),
-                    "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                    **_QUIET,
                     **settings,
-                }
+                },
             )
             try:
                 jvm_pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())
@@ -94,6 +100,7 @@ def laboratory(
                     endpoint=MetastoreEndpoint(uris=(metastore.uri,)),
                     meter=Meter(jvm_pid=jvm_pid),
                     folder=folder,
+                    database=metastore.config.database,
                 )
             finally:
                 spark.stop()
@@ -114,13 +121,18 @@ _QUIET: Final = {
 }
 
 
-def _session(settings: Mapping[str, str]) -> SparkSession:
+def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
+    """Start a session with its files below a folder."""
     # Python workers get their interpreter from here, and the packages from the sources.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), *filter(None, inherited)])
     builder = SparkSession.builder
-    for key, value in {**AT_START, **settings}.items():
+    below = {
+        "spark.local.dir": str(folder / "spark"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    for key, value in {**AT_START, **_QUIET, **below, **settings}.items():
         builder = builder.config(key, value)
     builder.getOrCreate()
     spark = open_session("hiveacid-bench")

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from tests.proofs.bench.processes import (
+    Process,
     cpu_seconds,
+    lost_seconds,
     machine_cpu_seconds,
     peak_bytes,
     reset_peaks,
@@ -68,7 +70,7 @@ class Meter:
             everybody, own, began = machine_cpu_seconds(), cpu_seconds(root), time.monotonic()
             result = work()
             seconds = time.monotonic() - began
-            used = cpu_seconds(root) - own
+            used = cpu_seconds(root) - own + lost_seconds(memory.seen.values())
             others = machine_cpu_seconds() - everybody - used
         return result, Measurement(
             seconds=seconds,
@@ -84,7 +86,7 @@ class Meter:
 
 
 class _MemoryWatch:
-    """A watch on the memory peaks of this process, the JVM and the processes below it.
+    """A watch on this process, the JVM and the processes below it: their last states, their peaks.
 
     Mutable: a thread fills it in.
     """
@@ -94,6 +96,7 @@ class _MemoryWatch:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="memory watch", daemon=True)
         self.peaks: dict[int, int] = {}
+        self.seen: dict[int, Process] = {}
         self.own_cpu_seconds = 0.0
 
     def __enter__(self) -> Self:
@@ -121,4 +124,7 @@ class _MemoryWatch:
             self.peaks[pid] = max(self.peaks.get(pid, 0), peak_bytes(pid))
 
     def _watched(self) -> set[int]:
-        return {os.getpid(), *tree(self._jvm_pid, running())}
+        processes = running()
+        watched = {os.getpid(), *tree(self._jvm_pid, processes)}
+        self.seen |= {pid: processes[pid] for pid in watched}
+        return watched

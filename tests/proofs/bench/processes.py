@@ -1,7 +1,7 @@
 """The cost of a tree of processes: CPU seconds and peak memory, from Linux's /proc.
 
 Process IDs in, numbers out. Children that ended and whose status was read count with their
-parents, so the CPU seconds of a tree never decrease while its root lives.
+parents. A child of a process that ignores its children's ends is lost; see `lost_seconds`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ _RESET_PEAK: Final = "5"  # see clear_refs in proc(5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process at one moment. `cpu_seconds` includes its children whose status it has read."""
+    """One process at one moment. `cpu_seconds` includes its children whose status it has read.
+
+    `waited_seconds` are the CPU seconds of these children alone.
+    """
 
     pid: int
     parent: int
     cpu_seconds: float
+    waited_seconds: float
 
     @classmethod
     def parse(cls, stat: str) -> Self:
@@ -39,8 +43,13 @@ class Process:
         """
         pid, rest = stat.split(" ", 1)
         fields = rest.rpartition(")")[2].split()  # a name may hold spaces and parentheses
-        ticks = sum(int(field) for field in fields[_FIRST_TIME:_AFTER_TIMES])
-        return cls(pid=int(pid), parent=int(fields[_PARENT]), cpu_seconds=ticks / _TICKS)
+        user, system, *waited = map(int, fields[_FIRST_TIME:_AFTER_TIMES])
+        return cls(
+            pid=int(pid),
+            parent=int(fields[_PARENT]),
+            cpu_seconds=(user + system + sum(waited)) / _TICKS,
+            waited_seconds=sum(waited) / _TICKS,
+        )
 
 
 def running() -> dict[int, Process]:
@@ -82,6 +91,21 @@ def cpu_seconds(root: int) -> float:
         if pids == before:
             return sum(processes[pid].cpu_seconds for pid in pids)
         before = pids
+
+
+def lost_seconds(seen: Iterable[Process]) -> float:
+    """Return the CPU seconds of processes that ended and count nowhere.
+
+    Spark's daemon of Python workers ignores the ends of its children, and ends idle ones.
+    """
+    now = running()
+    return sum(
+        process.cpu_seconds
+        for process in seen
+        if process.pid not in now
+        and process.parent in now
+        and not now[process.parent].waited_seconds
+    )
 
 
 def machine_cpu_seconds() -> float:

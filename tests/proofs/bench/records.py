@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from tests.proofs.bench.compaction.findings import Finding
     from tests.proofs.bench.meter import Measurement
 
 OURS: Final = "hiveacid"
@@ -79,7 +80,7 @@ class Record:
         )
 
 
-def write_records(path: Path, records: Iterable[Record]) -> None:
+def write_records(path: Path, records: Iterable[Record | Finding]) -> None:
     """Write the list in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f"{path.name}.new")

@@ -21,23 +21,24 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOpt
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from airflow_hiveacid.format.names import DirectoryName
+    from airflow_hiveacid.format.table import Column
 
-_OPTIONS: Final = WriterOptions(compression="zstd")
+OPTIONS: Final = WriterOptions(compression="zstd")
 _LOCAL: Final = pafs.LocalFileSystem()
 _STATEMENT: Final = StatementId(0)
 
 
-def inserted(rows: pa.Table, write_id: int, bucket: int = 0) -> pa.RecordBatch:
-    """Return insert events of one write ID for rows of one bucket."""
+def inserted(rows: pa.Table, write_id: int, bucket: int = 0, first: int = 0) -> pa.RecordBatch:
+    """Return insert events of one write ID for rows of one bucket, with row IDs from `first`."""
     (batch,) = rows.combine_chunks().to_batches()
     prop = encode(BucketId(bucket), _STATEMENT)
-    return insert_events(batch, WriteId(write_id), prop, RowId(0))
+    return insert_events(batch, WriteId(write_id), prop, RowId(first))
 
 
 def deleted(inserts: pa.RecordBatch, which: pa.Array, write_id: int) -> pa.RecordBatch:
@@ -46,14 +47,23 @@ def deleted(inserts: pa.RecordBatch, which: pa.Array, write_id: int) -> pa.Recor
 
 
 def write_directory(
-    root: Path, name: DirectoryName, events: Iterable[pa.RecordBatch], bucket: int = 0
+    root: Path,
+    name: DirectoryName,
+    events: Iterable[pa.RecordBatch | None],
+    bucket: int = 0,
+    columns: Sequence[Column] = CLIFF_COLUMNS,
 ) -> None:
-    """Write a base, delta or delete delta of one bucket below a table's or partition's root."""
+    """Write a base, delta or delete delta of one bucket below a table's or partition's root.
+
+    A stripe ends at each None.
+    """
     is_delete = not isinstance(name, BaseName) and name.is_delete
     path = root / str(name) / bucket_file(BucketId(bucket))
-    with AcidFileWriter(_LOCAL, str(path), CLIFF_COLUMNS, _OPTIONS, is_delete=is_delete) as writer:
+    with AcidFileWriter(_LOCAL, str(path), columns, OPTIONS, is_delete=is_delete) as writer:
         for batch in events:
-            if batch.num_rows:
+            if batch is None:
+                writer.end_stripe()
+            else:
                 writer.write(batch)
         writer.close()
     path.with_name(ACID_VERSION_FILE).write_text("2")

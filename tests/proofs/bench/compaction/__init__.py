@@ -1,0 +1,1 @@
+"""The cost of compactions, beside what is asked of them."""

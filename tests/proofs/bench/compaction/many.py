@@ -1,0 +1,115 @@
+"""A measurement of compactions of many partitions and of many tables, each in one job."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import BaseName
+from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec
+from tests.proofs.bench.acid import DATABASE, AcidTable, run_job
+from tests.proofs.bench.check import WrongRowsError
+from tests.proofs.bench.cliffs.deltas import delta
+from tests.proofs.bench.cliffs.files import inserted, link, write_directory
+from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DAY, cliff_rows, day_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.jobs.specs.job import Job
+    from tests.proofs.bench.compaction.ground import Ground
+
+_DELTAS: Final = 10
+_ROWS: Final = 100
+_FEW: Final = 4
+_MIB: Final = 1 << 20
+
+
+def measure_partitions(ground: Ground) -> None:
+    """Measure a compaction of all partitions, beyond that of very few."""
+    model = _model(ground)
+    seconds = []
+    for name, count in (("warm", _FEW), ("few", _FEW), ("many", _FEW + ground.size(400))):
+        table = _partitioned(ground, f"partitions_{name}", model, count)
+        seconds.append(_compacted(ground, CompactSpec(target=str(table.info.ref)), count))
+        table.drop()
+    _found(ground, "partitions with 10 deltas, one job", seconds, count)
+
+
+def measure_tables(ground: Ground) -> None:
+    """Measure a compaction of all tables, beyond that of very few."""
+    model = _model(ground)
+    seconds = []
+    for name, count in (("warm", _FEW), ("few", _FEW), ("many", _FEW + ground.size(200))):
+        tables = []
+        for i in range(count):
+            tables.append(AcidTable.create(ground.lab, f"tables_{name}_{i}", CLIFF_COLUMNS))
+            tables[-1].use_up_write_ids(_DELTAS)
+            link(model, tables[-1].folder)
+        spec = CompactTablesSpec(tables=(f"{DATABASE}.tables_{name}_*",))
+        seconds.append(_compacted(ground, spec, count))
+        for table in tables:
+            table.drop()
+    _found(ground, "tables with 10 deltas, one driver", seconds, count)
+
+
+def measure_planning(ground: Ground) -> None:
+    """Measure the plan of a compaction of very many partitions, each with a base and a delta."""
+    model = ground.lab.folder / "model"
+    shutil.rmtree(model, ignore_errors=True)
+    rows = cliff_rows(np.arange(_ROWS))
+    write_directory(model, BaseName(write_id=WriteId(1)), [inserted(rows, 1)])
+    write_directory(model, delta(2), [inserted(rows.slice(0, 1), 2)])
+    count = ground.size(10_000)
+    table = _partitioned(ground, "planned", model, count)
+    spec = CompactSpec(target=str(table.info.ref), plan_only=True)
+    took = ground.in_turn({"plan": lambda: lambda: run_job(ground.lab, spec)})["plan"]
+    case = f"plan of {count:,} partitions"
+    ground.found(case, "s", [one.seconds for one in took], 20)
+    ground.found(f"{case}: the driver", "MiB", max(o.driver_peak_bytes for o in took) / _MIB, 1024)
+    table.drop()
+
+
+def _model(ground: Ground) -> Path:
+    """Write ten small deltas into a folder, and return it."""
+    model = ground.lab.folder / "model"
+    shutil.rmtree(model, ignore_errors=True)
+    for i in range(_DELTAS):
+        rows = cliff_rows(np.arange(i * _ROWS, (i + 1) * _ROWS))
+        write_directory(model, delta(i + 1), [inserted(rows, i + 1)])
+    return model
+
+
+def _partitioned(ground: Ground, name: str, model: Path, count: int) -> AcidTable:
+    """Return a table with this many partitions, each with the directories of the model."""
+    table = AcidTable.create(ground.lab, name, CLIFF_COLUMNS, (DAY,))
+    days = day_names(count)
+    table.add_partitions([PartitionName((DAY.name,), (day,)) for day in days])
+    table.use_up_write_ids(_DELTAS)
+    for day in days:
+        link(model, table.folder / f"{DAY.name}={day}")
+    return table
+
+
+def _compacted(ground: Ground, spec: Job, count: int) -> float:
+    """Compact everything, and return the CPU seconds.
+
+    Raises:
+        WrongRowsError: Something was not compacted.
+    """
+    results = []
+    took = ground.measure(lambda: results.append(run_job(ground.lab, spec)))
+    if results[0].status is not JobStatus.COMMITTED or results[0].files != count:
+        raise WrongRowsError(f"{results[0].files} of {count} partitions or tables were compacted")
+    return took.cpu_seconds
+
+
+def _found(ground: Ground, what: str, seconds: list[float], count: int) -> None:
+    _, few, many = seconds
+    ground.found(f"{count - _FEW} {what}", "CPU s each", (many - few) / (count - _FEW), 0.1)
+    ground.found(f"{_FEW} {what}: the fixed cost", "CPU s", few)
