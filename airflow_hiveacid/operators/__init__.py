@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         HiveAcidUpdateOperator,
     )
     from airflow_hiveacid.operators.load import HiveAcidLoadOperator
+    from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
     from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
     from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
     from airflow_hiveacid.operators.retries import hive_acid_retry_policy
@@ -56,6 +57,7 @@ else:  # mypy must not see `__getattr__`: it would accept names that are not exp
                 "HiveAcidUpdateOperator",
             ),
             "airflow_hiveacid.operators.load": ("HiveAcidLoadOperator",),
+            "airflow_hiveacid.operators.prove_erasure": ("HiveAcidProveErasureOperator",),
             "airflow_hiveacid.operators.pyspark": ("HiveAcidPySparkOperator",),
             "airflow_hiveacid.operators.restore": ("HiveAcidRestoreOperator",),
             "airflow_hiveacid.operators.retries": ("hive_acid_retry_policy",),
@@ -78,6 +80,7 @@ __all__ = [
     "HiveAcidInsertOperator",
     "HiveAcidLoadOperator",
     "HiveAcidMergeOperator",
+    "HiveAcidProveErasureOperator",
     "HiveAcidPySparkOperator",
     "HiveAcidRestoreOperator",
     "HiveAcidSqlOperator",

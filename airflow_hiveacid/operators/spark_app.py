@@ -16,7 +16,7 @@ import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import conf
@@ -157,6 +157,9 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
     )
 
     operator_extra_links = (*TaskView.operator_extra_links, SparkApplicationLink(), SparkUiLink())
+
+    keeps_whole_result: ClassVar[bool] = False
+    """True if the result directory, if any, always gets the whole result."""
 
     def __init__(  # noqa: PLR0913 - named one by one so that default_args apply to them
         self,
@@ -326,10 +329,10 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         return self._run(context, job, number)
 
     def _short_result(self, results: Sequence[dict[str, JsonValue]]) -> dict[str, JsonValue]:
-        """Return the results for XCom; if they are too long, store them in full in a file."""
+        """Return the results for XCom; if they are too long, or a proof, store them in a file."""
         whole = results[0] if len(results) == 1 else {"statements": list(results)}
         short = short_form({"result_uri": None, **whole})
-        if is_short(short):
+        if is_short(short) and not self.keeps_whole_result:
             return short
         result_dir = self.result_dir or HiveAcidHook(self.hive_acid_conn_id).settings.result_dir
         return short_form({"result_uri": keep_result(result_dir, whole), **whole})

@@ -43,6 +43,7 @@ _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
         "keys": ["id"],
         "clauses": [{"when": "not_matched", "action": "insert"}],
     },
+    "HiveAcidProveErasureOperator": {**_TABLE, "where": "id = 1"},
     "HiveAcidPySparkOperator": {"application": "/x.py", "inserts": ["db.t"]},
     "HiveAcidRestoreOperator": {**_TABLE, "version": 1},
     "HiveAcidSqlOperator": {"sql": "DELETE FROM db.t"},

@@ -146,6 +146,11 @@ _SPARK_TASKS: Final = (
     (operators.HiveAcidCleanOperator(task_id="task", table="demo.orders"), [], ["demo.orders"]),
     (operators.HiveAcidCleanTablesOperator(task_id="task", tables="demo.*"), [], []),
     (
+        operators.HiveAcidProveErasureOperator(task_id="task", table="demo.orders", where="id = 1"),
+        ["demo.orders"],
+        [],
+    ),
+    (
         operators.HiveAcidConvertOperator(task_id="task", table="demo.orders", to="flat"),
         [],
         ["demo.orders"],

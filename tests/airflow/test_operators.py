@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
+from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
@@ -21,6 +22,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConversionTarget,
     ConvertSpec,
     Off,
+    ProveErasureSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -50,6 +52,7 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidUpdateOperator,
 )
 from airflow_hiveacid.operators.load import HiveAcidLoadOperator
+from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from tests.support.airflow_support import context_of, run_task
 
@@ -264,6 +267,21 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         ChangeFeedSpec(target="db.t", location="/feeds/t"),
     ),
     (
+        HiveAcidProveErasureOperator,
+        {
+            "table": "db.T",
+            "where": "id = :id AND day < '{{ ds }}'",
+            "parameters": {"id": {"type": "int", "value": "{{ 3 }}"}},
+            "locations": ["hdfs://nn/feeds/{{ ti.task_id }}"],
+        },
+        ProveErasureSpec(
+            target="db.t",
+            where="id = :id AND day < '2013-01-02'",
+            parameters={"id": Parameter(values=(Value(type=ValueType.INT, text="3"),))},
+            locations=("hdfs://nn/feeds/task",),
+        ),
+    ),
+    (
         HiveAcidCleanOperator,
         {"table": "db.t", "retention_s": "3600", "plan_only": True},
         CleanSpec(target="db.t", retention_s=3600.0, plan_only=True),
@@ -295,6 +313,7 @@ def test_an_operator_submits_the_job_of_its_rendered_arguments(
     connections: Connections,  # noqa: ARG001 - sets the environment
     spark: FakeSpark,
 ) -> None:
+    spark.tell(details={"erasure": {"proved": True}})  # without it, the task of a proof fails
     task = operator(task_id="task", spark_bin_dir=str(spark.bin_dir), **arguments)
     assert run_task(task)["kind"] == JobSpec.parse(_spec(spark)).kind
     assert JobSpec.parse(_spec(spark)).job == job
@@ -553,6 +572,8 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCleanTablesOperator, {"tables": []}, "tables must have at least one entry"),
     (HiveAcidCleanTablesOperator, {"tables": "a.*", "plan_only": "no"}, "plan_only must be true"),
     (HiveAcidCleanTablesOperator, {"tables": "a.*", "orphan_age_s": -1}, "orphan_age_s must be a"),
+    (HiveAcidProveErasureOperator, {"table": "db.t", "where": " "}, "where"),
+    (HiveAcidProveErasureOperator, {"table": "db.t", "where": "id = :id"}, ":id"),
     (
         HiveAcidRestoreOperator,
         {"table": "db.t", "version": "1.5"},

@@ -124,6 +124,7 @@ _STATEMENTS = [
 _NO_SQL = [
     (ours.HiveAcidCleanOperator, {"table": "db.t"}),
     (ours.HiveAcidCleanTablesOperator, {"tables": "db.*"}),
+    (ours.HiveAcidProveErasureOperator, {"table": "db.t", "where": "id = 1"}),
     (ours.HiveAcidSqlOperator, {"sql": "DELETE FROM db.t"}),
     (ours.HiveAcidPySparkOperator, {"application": "/p.py", "inserts": ["db.t"]}),
     (ours.HiveAcidChangeFeedOperator, {"table": "db.t", "location": "hdfs://nn/f"}),

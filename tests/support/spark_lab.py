@@ -53,6 +53,7 @@ from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.operators.submission.checks.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import AT_START, open_session
+from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.change_feed import feed_changes
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -101,6 +102,7 @@ JOB_FUNCTIONS = {
     "clean": clean,
     "clean_tables": clean_tables,
     "convert": convert,
+    "prove_erasure": prove_erasure,
     "change_feed": feed_changes,
     "create_as": create_as,
 }

@@ -54,6 +54,7 @@
     |  |- CorruptFileError             |- DanglingDeleteError
     |  |  `- LedgerRollError           it is unknown which jobs have changed the table
     |  |- UnsupportedFileError
+    |  |- ErasureNotProvedError        retryable: files still store rows that are to be erased
     |  |- ResultUnwritableError        the job did not start
     |  |- VersionGoneError             the version cannot be read from the remaining files
     |  |- ChangesGoneError             files that show the changes may be deleted
@@ -127,6 +128,7 @@ from airflow_hiveacid.format.errors.stores import (
     CorruptFileError,
     DanglingDeleteError,
     DirectoryExistsError,
+    ErasureNotProvedError,
     LedgerRollError,
     LocationNotFoundError,
     LocationPermissionError,
@@ -200,6 +202,7 @@ __all__ = [
     "DefinitionError",
     "DirectoryExistsError",
     "EarlierRunUnknownError",
+    "ErasureNotProvedError",
     "ExecutorsMissingError",
     "ExpressionError",
     "FeedError",

@@ -104,3 +104,14 @@ class ResultUnwritableError(StorageError):
             " (operator argument, or field of the metastore's connection): let this user create"
             " directories there, or set a directory that both workers and drivers can access"
         )
+
+
+class ErasureNotProvedError(StorageError, RetryableError):
+    """Files still store rows that are to be erased, or could not be read; cleaning may help."""
+
+    def __init__(self, *, table: object, found: str) -> None:
+        self.table, self.found = str(table), found
+        super().__init__(
+            f"table {table}: it is not proved that the rows are erased: {found}. Remove what keeps"
+            " the files, clean the table, and run the proof again"
+        )

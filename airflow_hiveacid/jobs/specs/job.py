@@ -44,6 +44,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactSpec,
     CompactTablesSpec,
     ConvertSpec,
+    ProveErasureSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -100,6 +101,7 @@ Job = (
     | CompactTablesSpec
     | CleanSpec
     | CleanTablesSpec
+    | ProveErasureSpec
     | ConvertSpec
     | ChangeFeedSpec
 )
@@ -120,6 +122,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "compact_tables": CompactTablesSpec,
     "clean": CleanSpec,
     "clean_tables": CleanTablesSpec,
+    "prove_erasure": ProveErasureSpec,
     "convert": ConvertSpec,
     "change_feed": ChangeFeedSpec,
 }
@@ -208,7 +211,7 @@ class JobSpec:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The tables that the job writes; for a change feed, the table that it reads.
+        """The tables that the job writes; for a change feed or a proof, the table that it reads.
 
         Empty if only the job itself finds its tables.
         """

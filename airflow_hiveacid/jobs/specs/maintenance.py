@@ -1,10 +1,15 @@
-"""The specs of jobs that compact, clean, restore or convert a table."""
+"""The specs of jobs that compact, clean, search, restore or convert a table."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from dataclasses import dataclass, field
 from typing import Final
+
+from airflow_hiveacid.jobs.parameters import (
+    Parameter,  # noqa: TC001 - the codec reads hints at run time
+)
 
 # The thresholds for compaction where neither a task nor a table sets one.
 DELTA_COUNT: Final = 10
@@ -118,6 +123,19 @@ class CleanTablesSpec:
             orphan_age_s=self.orphan_age_s,
             plan_only=self.plan_only,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProveErasureSpec:
+    """Prove that no file of a table stores a row that satisfies a condition.
+
+    `locations` are URIs of more directories to search. `parameters` are the parameters in `where`.
+    """
+
+    target: str
+    where: str
+    locations: tuple[str, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,11 @@ from airflow_hiveacid.jobs.metastore_statements import (
 )
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanTablesSpec,
+    CompactTablesSpec,
+    ProveErasureSpec,
+)
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     DeleteSpec,
@@ -172,7 +176,7 @@ def tables_read(job: Job | MultiInsertSpec | MetastoreStatement) -> tuple[str, .
             names = (name for part in job.statements for name in tables_read(part))
         case ProgramSpec():
             names = job.reads
-        case ChangeFeedSpec():
+        case ChangeFeedSpec() | ProveErasureSpec():
             names = (job.target,)
         case _:
             pass  # no rows of another table
@@ -191,7 +195,13 @@ def tables_written(job: Job | MetastoreStatement) -> tuple[str, ...]:
     match job:
         case TransactionSpec() | ProgramSpec():
             return job.targets
-        case ChangeFeedSpec() | CreateDatabase() | CompactTablesSpec() | CleanTablesSpec():
+        case (
+            ChangeFeedSpec()
+            | ProveErasureSpec()
+            | CreateDatabase()
+            | CompactTablesSpec()
+            | CleanTablesSpec()
+        ):
             return ()
         case RenameTable():
             return (job.new_name,)

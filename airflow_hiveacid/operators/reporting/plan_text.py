@@ -131,6 +131,20 @@ def conversion_lines(details: Mapping[str, Any]) -> Sequence[str]:
     return tuple(_aligned(("step", f"{outcome.get('before')} to {outcome.get('after')}"), steps))
 
 
+def erasure_lines(details: Mapping[str, Any], *, most: int = _MOST_LINES) -> Sequence[str]:
+    """Return the numbers of a proof of erasure, and a line for each file that disproves it."""
+    found = details.get("erasure") or {}
+    left = found.get("left") or ()
+    number = len(left) + found.get("left_omitted", 0)
+    lines = [f"looked at {found.get('files', 0)} files: {number} store such rows or cannot be read"]
+    for one in left[:most]:
+        rows = "not read" if one["rows"] is None else f"{one['rows']} rows"
+        lines.append(f"{one['path']}: {rows}: {one['why']}")
+    if number > most:
+        lines.append(f"... and {number - most} more")
+    return tuple(lines)
+
+
 def answer_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return the rows of a metastore query as lines; return no lines for any other job."""
     rows = details.get("rows") or ()

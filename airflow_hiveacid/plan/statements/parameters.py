@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
+from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     DeleteSpec,
@@ -298,7 +299,7 @@ def _bound(
         case UpdateSpec():
             own = _chosen([job.where, *job.set.values()], given, argument)
             found = replace(job, parameters=own)
-        case DeleteSpec() | ChangeFeedSpec():
+        case DeleteSpec() | ChangeFeedSpec() | ProveErasureSpec():
             own = _chosen([job.where], given, argument)
             found = replace(job, parameters=own)
         case MultiInsertSpec():

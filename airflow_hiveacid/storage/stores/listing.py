@@ -68,7 +68,11 @@ def list_table(location: str) -> Listing:
                 # A location with files below it is a directory, so check only empty listings.
                 require_directory(fs, root, location)
             return found
-    raise StorageError(
+    raise _kept_changing(location)
+
+
+def _kept_changing(location: str) -> StorageError:
+    return StorageError(
         f"{location} kept changing while it was listed {_LISTING_ATTEMPTS} times; try again later"
     )
 
@@ -217,6 +221,32 @@ def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[F
                 key=lambda f: f.path,
             )
         )
+
+
+def every_file(location: str) -> tuple[FileEntry, ...]:
+    """Return all files below a location, also hidden and staged ones; none if it is missing.
+
+    If a directory vanishes during the listing, the function repeats the listing, because the
+    directory's files may have moved to a directory that was already listed.
+
+    Raises:
+        LocationPermissionError: reading a directory is not permitted.
+        StorageError: listing failed for another reason, or the location kept changing.
+    """
+    fs, root = open_location(location)
+    top = f"{root.rstrip('/')}/"
+    for _ in range(_LISTING_ATTEMPTS):
+        with storage_errors("list", location):
+            try:
+                if fs.get_file_info(root).type == pafs.FileType.NotFound:
+                    return ()
+                found = fs.get_file_info(pafs.FileSelector(root, recursive=True))
+            except FileNotFoundError:
+                continue
+            files = (info for info in found if info.type != pafs.FileType.Directory)
+            entries = (_entry(info.path.removeprefix(top), info) for info in files)
+            return tuple(sorted(entries, key=lambda f: f.path))
+    raise _kept_changing(location)
 
 
 def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
 )
 from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import (
+    every_file,
     files_below,
     list_directories,
     list_files,
@@ -106,6 +107,10 @@ def test_a_listing_contains_files_directories_sizes_and_times(hdfs: Hdfs) -> Non
     assert files_below(f"{hdfs.uri}/t", "delta_1_1") == found.files
     assert files_below(f"{hdfs.uri}/t", "delta_1_1/bucket_00000") == found.files
     assert files_below(f"{hdfs.uri}/t", "delta_2_2") == ()
+    every = every_file(f"{hdfs.uri}/t")
+    assert found.files[0] in every
+    assert len(every) == len(found.files) + 1
+    assert every_file(f"{hdfs.uri}/none") == ()
     size, newest = tree_size(hdfs.fs, f"{hdfs.root}/t")
     assert size == 4
     assert newest >= told / 1000

@@ -37,6 +37,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.listing import (
+    every_file,
     files_below,
     list_directories,
     list_files,
@@ -179,6 +180,10 @@ def test_one_request_lists_all_files_and_directories_of_a_table(table: str, faul
     assert list_directories(fs, root) == tuple(d for d in listed.directories if d.count("/") == 0)
     assert [f.path for f in files_below(table, "base_0000002")] == ["base_0000002/bucket_00000"]
     assert tree_size(fs, f"{root}/p=1")[0] == 1
+    hidden = [f for f in every_file(table) if f not in listed.files]
+    assert {f.path.partition("/")[0] for f in hidden} == {"_hiveacid", "_tmp_hiveacid_7-a"}
+    assert {*listed.files} < {*every_file(table)}
+    assert every_file(f"{table}/none") == ()
 
 
 def test_all_listings_return_the_same_modification_time_for_a_file(

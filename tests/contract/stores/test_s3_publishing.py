@@ -18,6 +18,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.maintenance.stored_files import stored_files
 from airflow_hiveacid.plan.cleaning import plan_uploads
 from airflow_hiveacid.spark.writing.publish import Publication
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
@@ -317,6 +319,18 @@ def test_cleaning_aborts_uploads_of_dead_workers_but_not_of_live_workers(
     late = ValidTxnList(high_watermark=TxnId(3))
     again = plan_uploads(open_uploads(table), late, write_ids, now_s=2e9, orphan_age_s=1.0)
     assert [r.path for _, r in again] == []
+
+
+@pytest.mark.promise("K10")
+def test_an_unfinished_upload_counts_as_a_file_that_cannot_be_read(table: str) -> None:
+    fs, root = open_location(table)
+    fs.handler._bucket.begin_upload(f"{root.partition('/')[2]}/{DELTA}/bucket_00000", None)
+    whole = PartitionInfo(name=UNPARTITIONED, location=table)
+    info = TableInfo(ref=TableRef("d", "t"), location=table, columns=())
+    (file,) = stored_files(info, [whole], [])
+    assert file.why_not == "it is an upload that its writer has not finished"
+    assert file.below.startswith(f"{DELTA}/bucket_00000?uploadId=")
+    assert file.partition == whole
 
 
 def test_aborting_an_upload_twice_is_not_an_error(table: str) -> None:

@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConversionTarget,
     ConvertSpec,
     Off,
+    ProveErasureSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -113,6 +114,7 @@ JOBS: dict[str, Job] = {
     "clean_tables": CleanTablesSpec(
         tables=("db.t", "sales.*"), retention_s=60.0, orphan_age_s=5.0, plan_only=True
     ),
+    "prove_erasure": ProveErasureSpec(target="db.t", where="id = 1", locations=("/feeds/t",)),
     "convert": ConvertSpec(target="db.t", to=ConversionTarget.FLAT, plan_only=True),
     "change_feed": ChangeFeedSpec(
         target="db.t",

@@ -33,6 +33,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactSpec,
     ConversionTarget,
     ConvertSpec,
+    ProveErasureSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -164,6 +165,7 @@ def insert(source: SourceSpec = ONE_ROW, target: str = T, **more: Any) -> Insert
             "day=c",
         ),
         (CleanSpec(target=FLAT), NotTransactionalError, FLAT),
+        (ProveErasureSpec(target=FLAT, where="id = 1"), NotTransactionalError, FLAT),
         (CleanSpec(target=PARTS, partition="day=c/month=1"), PartitionNotFoundError, "day=c"),
         (ChangeFeedSpec(target=GONE, location="/feed"), TableNotFoundError, GONE),
         (CreateAsSpec(target=GONE, source=SourceSpec(table=GONE)), TableNotFoundError, GONE),
@@ -207,6 +209,7 @@ def test_a_job_that_its_driver_would_refuse_is_refused_before_spark_starts(
         TruncateSpec(target=ODD, partition={"ratio": "-0.0"}),
         TruncateSpec(target=ODD, partition={"small": "1"}),
         CleanSpec(target=PLAIN),
+        ProveErasureSpec(target=PARTS, where="nmae = 1"),
         RestoreSpec(target=T, version="version 1"),
         # An earlier try has created the table, and its source was dropped since.
         CreateAsSpec(target=T, source=SourceSpec(table=GONE)),

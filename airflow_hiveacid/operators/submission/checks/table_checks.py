@@ -28,6 +28,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactSpec,
     CompactTablesSpec,
     ConvertSpec,
+    ProveErasureSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -107,6 +108,7 @@ class _TableCheck:
             case (
                 CompactSpec()
                 | CleanSpec()
+                | ProveErasureSpec()
                 | RestoreSpec()
                 | CompactTablesSpec()
                 | CleanTablesSpec()
@@ -156,9 +158,15 @@ class _TableCheck:
             raise partition_missing(table, spec)
 
     def _check_maintenance(
-        self, spec: CompactSpec | CleanSpec | RestoreSpec | CompactTablesSpec | CleanTablesSpec
+        self,
+        spec: CompactSpec
+        | CleanSpec
+        | ProveErasureSpec
+        | RestoreSpec
+        | CompactTablesSpec
+        | CleanTablesSpec,
     ) -> None:
-        cleans = isinstance(spec, CleanSpec | CleanTablesSpec)
+        cleans = isinstance(spec, CleanSpec | CleanTablesSpec | ProveErasureSpec)
         check = check_cleanable if cleans else check_insertable
         if isinstance(spec, CompactTablesSpec | CleanTablesSpec):
             for name in (one for one in spec.tables if not is_pattern(one)):
@@ -166,7 +174,7 @@ class _TableCheck:
             return
         table = self._table(spec.target)
         check(table)
-        if isinstance(spec, RestoreSpec) or spec.partition is None:
+        if isinstance(spec, RestoreSpec | ProveErasureSpec) or spec.partition is None:
             return
         is_off = opted_out(table.parameters, NO_AUTO_COMPACTION, is_kept=False) is not None
         if is_off and isinstance(spec, CompactSpec) and spec.choice is CompactionChoice.AUTO:

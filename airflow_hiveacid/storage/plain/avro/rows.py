@@ -155,6 +155,14 @@ def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
         return sum(block.records for block in blocks)
 
 
+def avro_columns(file: PlainFile) -> tuple[str, ...]:
+    """Return the names of the columns that an Avro file contains; see `avro_rows` for errors."""
+    library = fastavro()
+    with _opened(file.fs, file.path) as source, _damages(library, file.path):
+        reader, _ = _blocks(library, source, file.path)
+        return tuple(field["name"] for field in reader.writer_schema["fields"])
+
+
 @contextmanager
 def _opened(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
     with file_errors("read", path), fs.open_input_file(path) as source:

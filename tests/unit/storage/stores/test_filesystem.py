@@ -34,7 +34,13 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_bytes,
 )
-from airflow_hiveacid.storage.stores.listing import list_files, list_table, metadata_text, tree_size
+from airflow_hiveacid.storage.stores.listing import (
+    every_file,
+    list_files,
+    list_table,
+    metadata_text,
+    tree_size,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -205,6 +211,27 @@ def test_a_listing_of_a_constantly_changing_location_raises_an_error(
     _going_wrong(monkeypatch, vanish)
     with pytest.raises(StorageError, match="kept changing"):
         list_table(str(tmp_path))
+
+
+@pytest.mark.promise("K10")
+def test_a_listing_of_every_file_restarts_if_a_directory_disappears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".staged").mkdir()
+    (tmp_path / ".staged" / "f").write_bytes(b"rows")
+    left = [1]
+
+    def vanish(call: str, path: str) -> None:
+        if call == "list" and left:
+            left.pop()
+            raise FileNotFoundError(errno.ENOENT, "gone", path)
+
+    _going_wrong(monkeypatch, vanish)
+    assert [file.path for file in every_file(str(tmp_path))] == [".staged/f"]
+    assert every_file(str(tmp_path / "none")) == ()
+    left.extend(range(10))
+    with pytest.raises(StorageError, match="kept changing"):
+        every_file(str(tmp_path))
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])

@@ -1,0 +1,120 @@
+"""The operator that proves that rows were erased from all files of a table.
+
+Example:
+    HiveAcidProveErasureOperator(
+        task_id="prove",
+        table="demo.customers",
+        where="id IN (:ids)",
+        parameters={"ids": [17, 42]},
+    )
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.bases.xcom import BaseXCom
+
+from airflow_hiveacid.format.errors import ErasureNotProvedError
+from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
+from airflow_hiveacid.operators.reporting.plan_text import erasure_lines
+from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.statements.parameters import check_early, job_with
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.jobs.results import JobResult
+
+
+class HiveAcidProveErasureOperator(HiveAcidSparkOperator):
+    """Prove that no file of a table stores a row that satisfies a condition.
+
+    The task looks at every file below the directories of the table and its partitions. It also
+    looks at files that readers ignore: replaced, aborted, staged and hidden files, and files of
+    dropped partitions. The task changes nothing and takes no lock. Delete the rows, compact
+    (`major`) and clean the table first.
+
+    The result is the proof: `erasure` in `details` (docs/reference/results.md). It contains
+    numbers, paths and reasons, but no value of a row, of `where` or of `parameters`. If there is a
+    result directory, the whole result is always stored there. If a file still stores such a row, or
+    cannot be read, the task pushes the result to XCom and then fails with `ErasureNotProvedError`.
+
+    Args:
+        table: `db.table`, full ACID or insert-only.
+        where: the condition that selects the erased rows, in Spark SQL, as for
+            `HiveAcidDeleteOperator`. NULL counts as false, as in SQL. Put personal data into
+            `parameters`, because the condition's text may occur in error messages.
+        parameters: values for the markers in `where`, as for `HiveAcidMergeOperator`.
+        locations: URIs of more directories with copies of rows, such as change feeds, the trash, or
+            snapshots of a directory. Each of their files must be an ORC, Parquet or Avro file with
+            all columns that `where` uses.
+    """
+
+    does = "Proves that no file of {table} stores the rows of a condition; changes nothing."
+    returns = (
+        "whether the erasure is proved, the numbers of files, and the files that still store such"
+        " rows or cannot be read, with the reasons"
+    )
+    template_fields: Sequence[str] = given_fields(
+        "table", "where", "parameters", "locations", *HiveAcidSparkOperator.template_fields
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "conf": "json",
+        "where": "sql",
+        "parameters": "json",
+    }
+    keeps_whole_result = True
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        where: str,
+        parameters: Mapping[str, Any] = {},
+        locations: Sequence[str] | str = (),
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.where = where
+        self.parameters = parameters
+        self.locations = locations
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.condition, where=where)
+        early.check(arguments.names, locations=locations)
+        check_early(early, parameters, [where])
+
+    def build_job(self) -> ProveErasureSpec:
+        """Return the spec of the proof that the rendered arguments describe."""
+        spec = ProveErasureSpec(
+            target=arguments.table_name(self.table),
+            where=arguments.condition(self.where, "where"),
+            locations=arguments.names(self.locations, "locations"),
+        )
+        return job_with(spec, self.parameters)
+
+    def describe(self, result: JobResult) -> Sequence[str]:
+        """Return the numbers of files, and one line for each file that still stores such rows."""
+        return erasure_lines(result.details)
+
+    def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
+        """Run the job; push its result to XCom even if the erasure is not proved.
+
+        Raises:
+            ErasureNotProvedError: a file still stores such rows, or could not be read.
+        """
+        found = super()._run_jobs(context)
+        details: Any = found["details"]
+        if not details.get("erasure", {}).get("proved"):
+            context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, found)
+            raise ErasureNotProvedError(
+                table=self.table, found=". ".join(erasure_lines(details, most=3))
+            )
+        return found

@@ -1,0 +1,154 @@
+"""The proof that no file of a table stores a row that satisfies a condition.
+
+Input is a job with a table and a condition. Output is a document: what was looked at, which files
+still store such rows or could not be read, and why these files are still there. The job changes
+nothing. It takes no lock, so that cleaners do not wait for it.
+
+A file may appear during the search, for example the result of a compaction that began before the
+rows were deleted. So the job lists all files again until a listing has no new file. A listing may
+miss a file that is renamed meanwhile, but the next listing has that file. So the last but one
+listing is the time for which the proof holds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import ErasureNotProvedError, StorageError
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
+from airflow_hiveacid.maintenance.still_there import LIVE, StillThere
+from airflow_hiveacid.maintenance.stored_files import StoredFile, stored_files
+from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.plan.statements.dml import check_cleanable
+from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.maintenance.stored_search import How, Looked, StoredSearch
+from airflow_hiveacid.spark.reading.target import resolve_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.spark.writing.context import JobContext
+
+_MOST_LISTINGS: Final = 8
+
+
+def prove_erasure(job: JobContext) -> JobResult:
+    """Look for the rows in every file; return the document in the result's `details`.
+
+    Raises:
+        InputError: the table is not transactional, or the condition is wrong.
+        ErasureNotProvedError: files kept appearing.
+        StorageError: a directory cannot be listed.
+    """
+    spec = job.job_of(ProveErasureSpec)
+    table = job.client.get_table(TableRef.parse(spec.target))
+    check_cleanable(table)
+    search = StoredSearch(
+        spark=job.spark,
+        table=table,
+        where=spec.where,
+        moment=Moment.now(job.spark, job.terms(spec.parameters)),
+    )
+    columns = [column.name for column in search.used]  # checks the condition, too
+    snapshot = snapshot_now(job.client, [table.ref])
+    looked: dict[StoredFile, Looked] = {}
+    files: list[StoredFile] = []
+    times: list[float] = []
+    while len(times) < _MOST_LISTINGS:
+        job.on_step("listing")
+        times.append(time.time())
+        files = stored_files(table, job.client.list_partitions(table), spec.locations)
+        new = search.look([file for file in files if file not in looked])
+        looked |= new
+        if len(times) > 1 and all(one.how is How.WITHOUT_ROWS for one in new.values()):
+            break
+    else:
+        raise ErasureNotProvedError(
+            table=table.ref, found="new files kept appearing during the search"
+        )
+    found = {file: looked[file] for file in files}
+    left = {file: one for file, one in found.items() if one.rows or one.how is How.NOT_READ}
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=JobStatus.NOTHING_TO_DO,
+        table=str(table.ref),
+        details={
+            "erasure": {
+                "proved": not left,
+                "listed_at": dt.datetime.fromtimestamp(times[-2], dt.UTC).isoformat(),
+                "txn_high_watermark": snapshot.txns.high_watermark,
+                "write_id": snapshot.write_ids(table.ref).high_watermark,
+                "columns": columns,
+                "parameters": sorted(spec.parameters),
+                **_counts(found.values()),
+                "locations": [
+                    {"location": one, "files": sum(file.root == one for file in files)}
+                    for one in dict.fromkeys((table.location, *spec.locations))
+                ],
+                "left": _left(job, search, snapshot, left),
+                "looked_at": [
+                    {"path": file.uri, "size_bytes": file.entry.size_bytes, "how": one.how.value}
+                    for file, one in found.items()
+                ],
+            }
+        },
+    )
+
+
+def _counts(looked: Iterable[Looked]) -> dict[str, JsonValue]:
+    ways = [one.how for one in looked]
+    return {
+        "files": len(ways),
+        **{f"files_by_{how.name.lower()}": ways.count(how) for how in How},
+        "rows": sum(one.rows for one in looked),
+    }
+
+
+def _left(
+    job: JobContext, search: StoredSearch, snapshot: Snapshot, left: Mapping[StoredFile, Looked]
+) -> list[JsonValue]:
+    """Return the files that store such rows or could not be read, with the reason for each."""
+    if not left:
+        return []
+    table = search.table
+    reasons = StillThere.of(job.client, table, job.on_step)
+    found: list[JsonValue] = []
+    visible: str | None = None
+    for file, one in left.items():
+        why = (
+            "it is outside the table"
+            if file.is_outside
+            else reasons.why(file.partition, file.below)
+        )
+        if why == LIVE and one.rows:
+            visible = _visible(job, search, snapshot) if visible is None else visible
+            why = visible
+        found.append(
+            {
+                "path": file.uri,
+                "partition": str(file.name or ""),
+                "size_bytes": file.entry.size_bytes,
+                "rows": None if one.how is How.NOT_READ else one.rows,
+                "why": f"{one.why_not}; {why}" if one.why_not else why,
+            }
+        )
+    return found
+
+
+def _visible(job: JobContext, search: StoredSearch, snapshot: Snapshot) -> str:
+    """Return why the current state has such rows: they are not deleted, or not compacted."""
+    target = resolve_target(job.spark, job.client, search.table, snapshot)
+    try:
+        rows = target.rows_where(search.where, search.moment).count()
+    except StorageError:
+        return LIVE
+    if rows:
+        return f"readers see {rows} such rows in the table; delete them first"
+    return "its rows are deleted, but it belongs to the current state; run a major compaction"
