@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -17,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
@@ -30,11 +32,16 @@ from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance.compact_table import compact_table
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain import compact as plain_compact
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
+    BUCKET_0,
     compact,
     insert,
     leave_unconfirmed,
@@ -52,6 +59,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import TableInfo
     from tests.contract.fake_metastore import FakeMetastore
+
+FS = LocalFileSystem()
 
 
 @pytest.fixture(autouse=True)
@@ -397,3 +406,31 @@ def _ready_but_aborted(client: FakeClient, table: TableInfo) -> tuple[int, TxnId
     client.abort_txn(txn_id)
     TableNotes.of(table).note_highest_write_id(claim.entry_id, WriteId(3))
     return claim.entry_id, txn_id
+
+
+@pytest.mark.promise("F7")
+@pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
+def test_a_compacted_delta_has_smaller_stripes_than_a_compacted_base(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """Both have 20 MiB of numbers that do not compress."""
+    root = table.location.removeprefix("file:")
+    options = WriterOptions(stripe_size_bytes=1)  # too small to be copied
+    dice = np.random.default_rng(1)
+    for write_id in (WriteId(1), WriteId(2)):
+        txn_id = client.open_txn()
+        assert client.allocate_write_id(txn_id, table.ref) == write_id
+        rows = pa.record_batch({"id": dice.integers(0, 1 << 62, 10 << 17)})
+        path = f"{root}/delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
+        with AcidFileWriter(FS, path, table.columns, options, is_delete=False) as file:
+            file.write(insert_events(rows, write_id, BUCKET_0, RowId(0)))
+            file.close()
+        client.commit_txn(txn_id)
+    longest = {}
+    for choice in (CompactionChoice.MINOR, CompactionChoice.MAJOR):
+        (made,) = compact(client, table, choice).outputs
+        stripes = read_tail(FS, f"{root}/{made}/bucket_00000").stripes
+        longest[choice] = max(stripe.length for stripe in stripes)
+        client.server.queue.clear()
+    assert longest[CompactionChoice.MINOR] < 17 << 20
+    assert longest[CompactionChoice.MAJOR] > 20 << 20
