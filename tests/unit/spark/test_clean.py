@@ -115,6 +115,17 @@ def test_only_transactions_opened_before_the_first_look_delay_the_removal(
     assert place.clean(at_s=3000.0) == [BASE]
 
 
+@pytest.mark.parametrize("off_s", [-600.0, 600.0])
+def test_a_cleaner_with_a_clock_ten_minutes_off_neither_harms_a_reader_nor_stops_cleaning(
+    place: Place, off_s: float
+) -> None:
+    reader = place.client.open_txn()
+    assert place.clean(at_s=1000.0 + off_s, retention_s=60.0) == [BASE, *OLD]
+    assert place.clean(at_s=1000.0, retention_s=60.0) == [BASE, *OLD]
+    place.client.commit_txn(reader)
+    assert place.clean(at_s=1060.0, retention_s=60.0) == [BASE]
+
+
 def test_a_cleaner_that_lost_its_notes_starts_the_retention_time_again(place: Place) -> None:
     assert place.clean(at_s=1000.0, retention_s=60.0) == [BASE, *OLD]
     for note in place.root.rglob("_seen_*.json"):
@@ -246,6 +257,7 @@ def test_a_lock_requested_after_the_note_is_written_delays_the_removal(place: Pl
     assert place.clean(at_s=2000.0) == [BASE]
 
 
+@pytest.mark.promise("K4")
 def test_an_entry_is_marked_as_cleaned_only_after_its_replaced_directories_are_removed(
     place: Place,
 ) -> None:

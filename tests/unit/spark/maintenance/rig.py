@@ -15,13 +15,14 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
-from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+    from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from tests.contract.fake_client import FakeClient
 
 BUCKET_0 = BucketProperty(0x20000000)
@@ -76,6 +78,31 @@ def insert(client: FakeClient, table: TableInfo, value: int) -> None:
     client.commit_txn(txn_id)
 
 
+def begin_delete(client: FakeClient, table: TableInfo, *gone: int) -> Callable[[], None]:
+    """Find the rows with these values, as a DELETE does; what is returned deletes them."""
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    client.add_dynamic_partitions(txn_id, write_id, table.ref, (), DataOperation.DELETE)
+    found = pa.Table.from_batches(_scanned(client, table, with_identity=True)).to_pylist()
+    keys = [tuple(row["row__id"].values()) for row in found if row["id"] in gone]
+
+    def finish() -> None:
+        names = ("originalTransaction", "bucket", "rowId")
+        types = (pa.int64(), pa.int32(), pa.int64())
+        columns = zip(zip(*keys, strict=True), types, strict=True)
+        identity = pa.record_batch([pa.array(values, t) for values, t in columns], names)
+        directory = f"delete_delta_{write_id:07d}_{write_id:07d}_0000"
+        path = f"{table.location.removeprefix('file:')}/{directory}/bucket_00000"
+        with AcidFileWriter(
+            pafs.LocalFileSystem(), path, table.columns, WriterOptions(), is_delete=True
+        ) as file:
+            file.write(delete_events(identity, write_id, table.columns))
+            file.close()
+        client.commit_txn(txn_id)
+
+    return finish
+
+
 def compact(
     client: FakeClient,
     table: TableInfo,
@@ -106,11 +133,21 @@ def compact(
     return compactor.compact(whole)
 
 
+def clean(client: FakeClient, table: TableInfo) -> list[CleaningOutcome]:
+    return clean_table(client, CleanSpec(target=str(table.ref)), lambda _: None)
+
+
 def values(client: FakeClient, table: TableInfo) -> list[int]:
+    found = _scanned(client, table)
+    return sorted(row["id"] for batch in found for row in batch.to_pylist())
+
+
+def _scanned(
+    client: FakeClient, table: TableInfo, *, with_identity: bool = False
+) -> Iterator[pa.RecordBatch]:
     txns = client.valid_txns()
     ids = client.valid_write_ids([table.ref], txns)[table.ref]
-    found = scan(table.location, table.columns, ids, txns)
-    return sorted(row["id"] for batch in found for row in batch.to_pylist())
+    return scan(table.location, table.columns, ids, txns, with_identity=with_identity)
 
 
 def leave_unconfirmed(table: TableInfo, directory: str) -> Callable[[], bool]:

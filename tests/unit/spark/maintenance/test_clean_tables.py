@@ -187,6 +187,7 @@ def test_a_plan_reports_what_would_be_removed_and_removes_nothing(warehouse: War
     }
 
 
+@pytest.mark.promise("K4")
 def test_kept_directories_are_counted_with_the_reason_for_the_largest(warehouse: Warehouse) -> None:
     warehouse.table("a")
     (warehouse.root / "a" / OLD[1] / "bucket_00000").write_text("many rows")

@@ -7,22 +7,26 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionNotDoneError,
+    NotTransactionalError,
     PartitionNotFoundError,
     TableChangedError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_planner
 from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -30,11 +34,16 @@ from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.maintenance.compact_table import compact_table
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
+from airflow_hiveacid.storage.acid.events import insert_events
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain import compact as plain_compact
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (
+    BUCKET_0,
     compact,
     insert,
     leave_unconfirmed,
@@ -52,6 +61,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import TableInfo
     from tests.contract.fake_metastore import FakeMetastore
+
+FS = LocalFileSystem()
 
 
 @pytest.fixture(autouse=True)
@@ -168,6 +179,12 @@ def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
         with pytest.raises(PartitionNotFoundError, match="has no partition month=1"):
             compact_table(job)
     assert there(table, "") == before
+
+
+def test_no_compaction_of_a_flat_table_is_planned(client: FakeClient, table: TableInfo) -> None:
+    flat = dataclasses.replace(table, kind=TransactionalKind.NONE)
+    with pytest.raises(NotTransactionalError):
+        plan_table(client, flat, CompactSpec(target=str(table.ref), plan_only=True))
 
 
 def test_a_partition_that_was_moved_or_dropped_is_not_compacted(
@@ -397,3 +414,28 @@ def _ready_but_aborted(client: FakeClient, table: TableInfo) -> tuple[int, TxnId
     client.abort_txn(txn_id)
     TableNotes.of(table).note_highest_write_id(claim.entry_id, WriteId(3))
     return claim.entry_id, txn_id
+
+
+@pytest.mark.promise("F7")
+@pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
+@pytest.mark.parametrize(
+    ("choice", "stripes"), [(CompactionChoice.MINOR, 2), (CompactionChoice.MAJOR, 1)]
+)
+def test_a_compacted_delta_has_smaller_stripes_than_a_compacted_base(
+    client: FakeClient, table: TableInfo, choice: CompactionChoice, stripes: int
+) -> None:
+    """Both have 20 MiB of numbers that do not compress."""
+    root = table.location.removeprefix("file:")
+    options = WriterOptions(stripe_size_bytes=1)  # too small to be copied
+    dice = np.random.default_rng(1)
+    for write_id in (WriteId(1), WriteId(2)):
+        txn_id = client.open_txn()
+        assert client.allocate_write_id(txn_id, table.ref) == write_id
+        rows = pa.record_batch({"id": dice.integers(0, 1 << 62, 10 << 17)})
+        path = f"{root}/delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
+        with AcidFileWriter(FS, path, table.columns, options, is_delete=False) as file:
+            file.write(insert_events(rows, write_id, BUCKET_0, RowId(0)))
+            file.close()
+        client.commit_txn(txn_id)
+    (made,) = compact(client, table, choice).outputs
+    assert len(read_tail(FS, f"{root}/{made}/bucket_00000").stripes) == stripes

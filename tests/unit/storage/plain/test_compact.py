@@ -87,6 +87,7 @@ def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]
     return rows(work.files), after, path
 
 
+@pytest.mark.promise("C14")
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c not in OLD], ids=lambda c: f"{c.version} {c.name}"
 )

@@ -176,6 +176,27 @@ def test_the_parts_decode_only_stripes_that_change_and_the_others_are_copied(
     assert len(before & after) == 3
 
 
+def test_the_limit_of_small_stripes_holds_for_the_whole_bucket_and_not_for_each_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_stripes, "MOST_SMALL", 3)
+    put(tmp_path / BASE, 1, 4 * STRIPE_ROWS)
+    large = split(tmp_path, 1, 1)
+    assert len(large.parts) == 4
+    assert not any(compact_part(part, f"{n}").whole for n, part in enumerate(large.parts))
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_compaction_fails_if_its_parts_have_read_too_few_or_too_many_rows(
+    tmp_path: Path, more: int
+) -> None:
+    a_table(tmp_path)
+    large = split(tmp_path, 5, 1)
+    first, *others = [compact_part(part, f"{number}") for number, part in enumerate(large.parts)]
+    with pytest.raises(CorruptFileError, match="statistics are wrong in at least one file"):
+        large.rest([replace(first, rows_read=first.rows_read + more), *others])
+
+
 def test_every_identity_is_in_one_part_and_parts_have_about_the_requested_size(
     tmp_path: Path,
 ) -> None:
@@ -266,6 +287,7 @@ def test_a_join_that_cannot_copy_reads_only_the_stripes_that_the_parts_left(
     large = split(tmp_path, 5, 1)
     done = [compact_part(part, f"{number}") for number, part in enumerate(large.parts)]
     (joined,) = large.rest(done)
+    assert joined.deletes == ()  # the parts have applied them
     monkeypatch.setattr(whole_stripes, "LEAST_BYTES", 1 << 30)
     assert not stripes_to_copy(joined)
     (file,) = compact_bucket(joined, "joined")
