@@ -160,6 +160,9 @@ class MetastoreTransaction:
 
     def confirm_alive(self) -> None:
         """Ask the server whether the transaction is still open. Raises as `ensure_alive`."""
+        if self.lost is not None:
+            # After a loss, no heartbeat is sent, so a cancelled transaction may have timed out.
+            self.raise_why(self.lost)
         try:
             self._client.heartbeat(self.txn_id)
         except TransactionAbortedError as error:

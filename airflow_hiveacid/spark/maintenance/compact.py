@@ -175,11 +175,10 @@ class Compactor:
 
     def _note(self, error: HiveAcidError, partition: PartitionInfo) -> None:
         """Count a failure, unless the driver is being killed or the partition was dropped."""
+        if not would_fail_again(error) or is_stopped(self.spark):
+            return
         place = TableOrPartition(table=self.table, partition=partition)
-        # In a dropped directory, the note would create the directory again.
-        if would_fail_again(error) and not (
-            is_stopped(self.spark) or place.is_dropped(self.client)
-        ):
+        if not place.is_dropped(self.client):  # the note would create the directory again
             note_failure(self.table, partition, error, job_key=self.job_key, now_s=time.time())
 
     def _checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
@@ -246,6 +245,7 @@ class Compactor:
         # bring back rows that were removed meanwhile.
         staging = Staging(location=partition.location, token=token)
         txn.on_abort(staging.discard)
+        txn.ensure_alive()  # a cancel does not reach a Spark job that has not begun
         directories = self._write(partition, plan, staging, work)
         txn.step("staged")
         txn.confirm_alive()

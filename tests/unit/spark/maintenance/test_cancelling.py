@@ -230,3 +230,29 @@ def test_no_compaction_of_3_1_can_be_cancelled(client: FakeClient, table: TableI
     client.request_compaction(table.ref, None, CompactionType.MINOR)
     with pytest.raises(MetastoreVersionError, match="Kill the task"):
         cancel_compactions(client, table.ref)
+
+
+@ON_4
+def test_a_cancelled_compaction_is_reported_as_cancelled_even_if_its_transaction_timed_out_since(
+    client: FakeClient, filled: TableInfo, clock: ManualClock
+) -> None:
+    """No heartbeat follows after the one that finds it cancelled."""
+
+    def run() -> None:
+        with compacting(
+            client,
+            table=filled,
+            partition=None,
+            compaction_type=CompactionType.MAJOR,
+            job_key="k",
+            lock_timeout_s=5,
+            clock=clock,
+        ) as work:
+            cancel_compactions(client, filled.ref)
+            clock.advance(10.0)
+            wait_until(lambda: work.txn.lost is not None)
+            client.abort_txn(work.txn.txn_id)
+            work.txn.confirm_alive()
+
+    with pytest.raises(CompactionCancelledError):
+        run()
