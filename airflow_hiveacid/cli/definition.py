@@ -191,6 +191,16 @@ _LOOK: Final = (
         ),
     ),
     Command(
+        name="cancel",
+        help="cancel the compactions of a table that wait or run",
+        function="transactions:cancel",
+        description=(
+            "Cancel the waiting and running compactions of a table, of this provider and of Hive."
+            " No row changes. Requires a metastore of Hive 4."
+        ),
+        arguments=(TABLE, PARTITION, OUTPUT),
+    ),
+    Command(
         name="inspect",
         help="show how a reader treats every directory of a table, and why",
         function="files:inspect_directories",

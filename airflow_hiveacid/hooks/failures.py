@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     ClusterRefusedError,
+    CompactionCancelledError,
     CompactionFailedError,
     CorruptFileError,
     DanglingDeleteError,
@@ -39,6 +40,7 @@ FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
     InputError,
     ChangesGoneError,
     ClusterRefusedError,
+    CompactionCancelledError,
     CompactionFailedError,
     EarlierRunUnknownError,
     FeedError,

@@ -9,7 +9,8 @@ count deleted rows, the footers of delete deltas are read.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass, field, replace
 from functools import partial as bind
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -23,6 +24,7 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.format.words import first_few
+from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
@@ -57,7 +59,8 @@ class Look:
     """The result of one poll: the measurements, and the partitions that need compaction.
 
     `table_id` distinguishes the table from an earlier table of the same name. `why_not` is the
-    setting that switches off automatic compaction of the table, or None.
+    setting that switches off automatic compaction of the table, or None. `paused` has the reasons
+    of partitions that would be due, but are paused after failed compactions.
     """
 
     table: str
@@ -65,10 +68,16 @@ class Look:
     healths: tuple[TableHealth, ...]
     due: tuple[DueDirectory, ...]
     why_not: str | None = None
+    paused: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if self.why_not is not None:
             return f"{self.table}: automatic compaction is off by {self.why_not}"
+        paused = [f"{name}: {why}" if name else why for name, why in self.paused.items()]
+        return "; ".join(filter(None, (self._summary, first_few(paused))))
+
+    @property
+    def _summary(self) -> str:
         if len(self.healths) == 1 and not self.healths[0].partition:
             return f"{self.table}: {_numbers(self.healths[0])}"
         worst = max(self.healths, key=lambda h: h.delta_count, default=None)
@@ -96,8 +105,9 @@ def look(
 ) -> Look:
     """Measure a table once and find the partitions that are due for compaction.
 
-    If the table's owner has switched off automatic compaction, no partition is due. Thresholds that
-    `given` leaves out are the table's own.
+    If the table's owner has switched off automatic compaction, no partition is due. A partition
+    that is paused after failed compactions is not due. Thresholds that `given` leaves out are the
+    table's own.
 
     Raises:
         HiveAcidError: see `measure`.
@@ -108,8 +118,14 @@ def look(
     for complaint in policy.warnings:
         _log.warning("%s", complaint)
     findings = due(healths, policy) if why_not is None else ()
+    paused = pauses(found, [one.health.partition for one in findings], now_s=time.time())
     return Look(
-        table=table, table_id=found.table_id, healths=healths, due=findings, why_not=why_not
+        table=table,
+        table_id=found.table_id,
+        healths=healths,
+        due=tuple(one for one in findings if one.health.partition not in paused),
+        why_not=why_not,
+        paused=paused,
     )
 
 

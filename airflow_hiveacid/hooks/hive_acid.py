@@ -374,6 +374,25 @@ class HiveAcidHook(BaseHook):
         with self.metastore() as metastore:
             return metastore.show_compactions(TableRef.parse(table) if table else None)
 
+    def cancel_compactions(
+        self, table: str, partition: str | None = None
+    ) -> tuple[CompactionEntry, ...]:
+        """Cancel the waiting and running compactions of a table or partition; return their entries.
+
+        A running compaction of this provider stops with its next heartbeat, and its task fails with
+        CompactionCancelledError. A compaction of Hive's worker ends without a result.
+
+        Raises:
+            MetastoreVersionError: the metastore is Hive 3.1, where no client can change the queue.
+        """
+        from airflow_hiveacid.metastore.transactions.compaction_work import (  # noqa: PLC0415 - brings Thrift
+            cancel_compactions,
+        )
+
+        name = PartitionName.parse(partition) if partition else None
+        with self.metastore() as metastore:
+            return cancel_compactions(metastore, TableRef.parse(table), name)
+
     def history(self, table: str, *, most: int | None = None) -> TableHistory:
         """Return a table's versions, newest first, with time, author, kind and readability.
 

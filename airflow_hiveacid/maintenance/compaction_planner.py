@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -17,6 +18,7 @@ from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHist
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.partitions import partitions_of
@@ -103,7 +105,20 @@ class CompactionPlanner:
     requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
 
     def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
-        """Return the plan that a compaction would have now; claim nothing."""
+        """Return the plan that a compaction would have now; claim nothing.
+
+        An automatic compaction does not compact a partition that is paused after failures.
+        """
+        plan = self._plan(partition)
+        is_automatic = self.spec.choice is CompactionChoice.AUTO
+        if is_automatic and isinstance(plan, CompactionPlan):
+            name = str(partition.name)
+            for why in pauses(self.table, [name], now_s=time.time()).values():
+                log.warning("%s: %s", f"{self.table.ref} {name}".rstrip(), why)
+                return NoCompaction(why=why, is_hindered=True)
+        return plan
+
+    def _plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
         if self.known is not None:
             with suppress(NotEnoughHistoryError):  # `known` is too old
                 return self._planned(partition, self.state(partition, self.known))

@@ -84,6 +84,7 @@ class TablesRun:
         """Remember a failure; skip what was dropped. An error of `ENDS_ALL` ends the job.
 
         Raises:
+            CompactionCancelledError: a user has cancelled one of the job's compactions.
             FencedError: a newer copy of the job is running.
             TaskKilledError: Airflow has killed the task.
         """
@@ -106,7 +107,7 @@ class TablesRun:
         """Call `work` on every piece; return the pieces that succeeded, each with its result.
 
         Raises:
-            FencedError, TaskKilledError: as in `fail`.
+            CompactionCancelledError, FencedError, TaskKilledError: as in `fail`.
         """
         found = each_piece(
             client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name
@@ -131,7 +132,7 @@ class TablesRun:
         """Call `work` on every table, which lists its partitions; return the results.
 
         Raises:
-            FencedError, TaskKilledError: as in `fail`.
+            CompactionCancelledError, FencedError, TaskKilledError: as in `fail`.
         """
         before = len(self.failed)
         found = self.each(client, tables, work, where=lambda table: TableOrPartition(table=table))

@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
     FencedError,
     HiveAcidError,
     MetastoreUnavailableError,
@@ -41,7 +42,7 @@ Each piece needs a connection, and a metastore's database allows only a few doze
 _MOST_UNANSWERED: Final = 24
 """The number of pieces in a row for which the metastore did not answer, after which all end."""
 
-ENDS_ALL: Final = (FencedError, TaskKilledError)
+ENDS_ALL: Final = (CompactionCancelledError, FencedError, TaskKilledError)
 """Errors that concern the whole job. After such an error, no further piece is started."""
 
 log = logging.getLogger("hiveacid")
@@ -61,6 +62,7 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
     `describe` describes a result in words, for the error that lists the failed partitions.
 
     Raises:
+        CompactionCancelledError: a user has cancelled one of the job's compactions.
         FencedError: a newer copy of the job is running.
         TaskKilledError: Airflow has killed the task.
         HiveAcidError: the only partition failed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError
+from airflow_hiveacid.format.errors import CompactionNotDoneError, CorruptFileError
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
@@ -31,8 +32,6 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
 
     from tests.support.spark_lab import Lab
@@ -387,3 +386,30 @@ def test_a_job_with_nothing_to_do_ends_the_queue_entry_of_a_dead_worker(
     (entry,) = lab4.client.show_compactions(ref)
     assert (entry.state, entry.error_message) == (CompactionState.REFUSED, "its worker died")
     assert lab4.client.request_compaction(ref, None, CompactionType.MAJOR).accepted
+
+
+@pytest.mark.promise("C17")
+def test_automatic_compaction_pauses_after_two_failed_jobs_until_a_requested_one_succeeds(
+    lab: Lab,
+) -> None:
+    table = lab.table("t", COLUMNS)
+    lab.insert("t", [(1, "a")], ["id", "name"])
+    lab.compact("t", CompactionChoice.MAJOR)
+    lab.insert("t", [(2, "b")], ["id", "name"])
+    (file,) = Path(table.location.removeprefix("file:")).glob("delta_*2_*/bucket_*")
+    content = file.read_bytes()
+    file.write_bytes(bytes(len(content)))
+    for _ in range(2):
+        with pytest.raises(CorruptFileError):
+            lab.compact("t")
+    result = lab.compact("t")
+    assert result.status is JobStatus.NOTHING_TO_DO
+    (one,) = result.details["compactions"]  # type: ignore[misc]
+    assert "paused since" in one["why"]  # type: ignore[index, call-overload, operator]
+    assert file.parent.name in one["why"]  # type: ignore[index, call-overload, operator]
+    file.write_bytes(content)
+    assert lab.compact("t").status is JobStatus.NOTHING_TO_DO
+    assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
+    lab.insert("t", [(3, "c")], ["id", "name"])
+    assert lab.compact("t").status is JobStatus.COMMITTED
+    assert lab.rows("t") == [(1, "a"), (2, "b"), (3, "c")]

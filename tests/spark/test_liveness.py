@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import TransactionAbortedError
+from airflow_hiveacid.format.errors import CompactionCancelledError, TransactionAbortedError
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from tests.support.fault_cases import COLUMNS
 
 if TYPE_CHECKING:
@@ -50,3 +54,45 @@ def test_a_heartbeat_that_finds_the_transaction_aborted_cancels_the_spark_job(la
     # The next job's work is not taken for the old one's.
     lab4.insert("t", [(2, "b")], ["id", "name"])
     assert lab4.rows("t") == [(2, "b")]
+
+
+@pytest.mark.promise("C21")
+def test_a_heartbeat_that_finds_the_compaction_cancelled_cancels_the_spark_job(lab4: Lab) -> None:
+    table = lab4.table("t", COLUMNS)
+    for number in range(3):
+        lab4.insert("t", [(number, "a")], ["id", "name"])
+    context = lab4.spark.sparkContext
+    steps: list[str] = []
+
+    def occupy_all_cores() -> None:
+        context.setJobGroup("slow", "so that the compaction waits")
+        lab4.spark.range(0, 2, 1, 2).selectExpr(
+            "reflect('java.lang.Thread', 'sleep', 60000L)"
+        ).collect()
+
+    def cancel() -> int:
+        with lab4.client.clone() as other:
+            give_up_s = time.monotonic() + 30
+            while len(context.statusTracker().getActiveJobsIds()) < 2:
+                assert time.monotonic() < give_up_s
+                time.sleep(0.1)
+            return len(cancel_compactions(other, table.ref))
+
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(occupy_all_cores)
+        while not context.statusTracker().getActiveJobsIds():
+            assert not slow.done(), slow.exception()
+            time.sleep(0.1)
+        began_s, cancelled = time.monotonic(), pool.submit(cancel)
+        with pytest.raises(CompactionCancelledError, match=r"refused \(cancelled by"):
+            lab4.compact("t", CompactionChoice.MAJOR, heartbeat_s=0.5, on_step=steps.append)
+        assert time.monotonic() - began_s < 30
+        assert cancelled.result() == 1
+        assert "staged" not in steps
+        assert len(context.statusTracker().getActiveJobsIds()) == 1  # only the slow one
+        context.cancelJobGroup("slow")
+        assert slow.exception(60) is not None
+    assert lab4.client.show_locks(table.ref) == ()
+    assert lab4.rows("t") == [(0, "a"), (1, "a"), (2, "a")]
+    lab4.compact("t", CompactionChoice.MAJOR)
+    assert lab4.rows("t") == [(0, "a"), (1, "a"), (2, "a")]

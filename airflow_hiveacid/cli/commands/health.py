@@ -30,7 +30,7 @@ COLUMNS: Final = (
 
 
 def health(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the measurements of each partition, and the thresholds that it has reached.
+    """Yield the measurements of each partition, and why it is due, or paused after failures.
 
     Raises:
         HiveAcidError: the table or partition does not exist or cannot be listed.
@@ -41,6 +41,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     name = None if options.partition is None else str(options.partition)
     found = look(cli_metastore.endpoint_of(options), str(options.table), name, given)
     due = {one.health.partition: one.record()["why"] for one in found.due}
+    due |= found.paused
     records = [{**one.record(), "why": due.get(one.partition)} for one in found.healths]
     yield shown(Answer(records=records, columns=COLUMNS, foot=str(found)), options.output)
 

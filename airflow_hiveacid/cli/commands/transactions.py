@@ -1,4 +1,4 @@
-"""The commands for transactions and locks: `transactions`, `locks` and `abort`.
+"""The commands that list and end work: `transactions`, `locks`, `abort` and `cancel`.
 
 Input is parsed options. Output is the metastore's lists, as returned by `SHOW TRANSACTIONS` and
 `SHOW LOCKS` in SQL text. Ages are computed with this machine's clock.
@@ -15,11 +15,13 @@ from airflow_hiveacid.cli.output import (
     Record,
     field,
     moment,
+    partition,
     shown,
 )
 from airflow_hiveacid.format.errors import TransactionError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age, age_text, several
+from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.metastore.txn_values import TxnState
 
@@ -115,6 +117,38 @@ def abort(options: argparse.Namespace) -> Iterator[str]:
         raise TransactionError(
             f"{len(left)} of {several(len(records), 'transaction')} not aborted: {', '.join(left)}"
         )
+
+
+def cancel(options: argparse.Namespace) -> Iterator[str]:
+    """Cancel the waiting and running compactions of a table, and yield them.
+
+    Raises:
+        TableNotFoundError: the table does not exist.
+        MetastoreVersionError: the metastore is Hive 3.1.
+        MetastoreError: the metastore does not answer, or refuses a call.
+    """
+    with cli_metastore.connected(options) as client:
+        client.get_table(options.table)
+        found = cancel_compactions(client, options.table, options.partition)
+    records: list[Record] = [
+        {
+            "entry_id": one.entry_id,
+            "partition": str(one.partition or ""),
+            "kind": one.compaction_type.value,
+            "state": one.state.value,
+            "worker": one.worker_id,
+        }
+        for one in found
+    ]
+    columns = (
+        field("entry", "entry_id", is_number=True),
+        partition(),
+        field("kind"),
+        field("was", "state"),
+        field("worker", wraps=True),
+    )
+    foot = f"{several(len(found), 'compaction')} of {options.table} cancelled"
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def lock_record(lock: LockInfo) -> Record:

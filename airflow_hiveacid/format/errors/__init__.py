@@ -40,6 +40,7 @@
     |  |- VersionNotYetError           retryable: the time is in the future by the metastore's clock
     |  |- CompactionNotDoneError       retryable: a requested compaction is blocked
     |  |- CompactionFailedError        a queued compaction ended without a result
+    |  |- CompactionCancelledError     a user or the server withdrew the running compaction
     |  |- KeepingRefusedError          retryable: a pending compaction may remove files
     |  |- FencedError                  a newer copy of this task is running
     |  |  `- FencedByEarlierReleaseError  retryable: an earlier release runs the newer copy
@@ -139,6 +140,7 @@ from airflow_hiveacid.format.errors.stores import (
 )
 from airflow_hiveacid.format.errors.transactions import (
     CommitStateUnknownError,
+    CompactionCancelledError,
     CompactionFailedError,
     CompactionNotDoneError,
     EarlierRunUnknownError,
@@ -190,6 +192,7 @@ __all__ = [
     "ClusterUnavailableError",
     "ColumnUpdateError",
     "CommitStateUnknownError",
+    "CompactionCancelledError",
     "CompactionFailedError",
     "CompactionNotDoneError",
     "ConfigurationError",

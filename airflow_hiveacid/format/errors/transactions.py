@@ -97,6 +97,26 @@ class CompactionFailedError(TransactionError):
         )
 
 
+class CompactionCancelledError(TransactionError):
+    """The queue entry of a running compaction was withdrawn, so the compaction has stopped.
+
+    `state` is the entry's new state, or "gone".
+    """
+
+    def __init__(
+        self, *, table: object, partition: str, entry_id: int, state: str, why: str
+    ) -> None:
+        self.table, self.partition, self.entry_id = str(table), partition, entry_id
+        self.state, self.why = state, why
+        where = f"table {table}" + (f", partition {partition}" if partition else "")
+        super().__init__(
+            f"{where}: the compaction was cancelled: its entry {entry_id} in the queue is {state}"
+            + (f" ({why})" if why else "")
+            + ". Nothing was published, and no row is affected. The task is not retried; clear it"
+            " to compact"
+        )
+
+
 class FencedError(TransactionError):
     """A newer copy of the same task is running, so this copy has stopped."""
 

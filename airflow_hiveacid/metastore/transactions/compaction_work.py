@@ -25,9 +25,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import socket
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import airflow_hiveacid
@@ -39,8 +41,10 @@ from airflow_hiveacid.format.conflicts import (
 )
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    CompactionCancelledError,
     LockNotAcquiredError,
     MetastoreError,
+    MetastoreVersionError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import (
@@ -55,6 +59,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
+    CompactionState,
     CompactionType,
     our_pool,
     our_worker_id,
@@ -65,6 +70,7 @@ from airflow_hiveacid.metastore.locks import (
     TableAccess,
     presence_of_compactions,
 )
+from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.transactions.fencing import COMPACTOR
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnType
@@ -143,6 +149,19 @@ class CompactionWork:
             highest = self.write_ids.high_watermark
             self.claim = dataclasses.replace(claim, highest_write_id=highest)
             self._client.update_compactor_state(self.claim, self.txn.txn_id)
+            self.txn.watch(partial(_check_wanted, self.claim))
+
+    def confirm_wanted(self) -> None:
+        """Check right before publishing that the compaction is neither aborted nor cancelled.
+
+        A published result stays valid. So from now on, the heartbeats ignore the entry.
+
+        Raises:
+            CompactionCancelledError: the entry was withdrawn.
+            TransactionAbortedError, FencedError: as `Transaction.ensure_alive`.
+        """
+        self.txn.confirm_alive()
+        self.txn.watch(lambda _: None)
 
     def has_rival(self) -> bool:
         """Return True and refuse to compact if a worker of a 3.1 server may also be compacting.
@@ -216,6 +235,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         WriteConflictError: another compaction is running, and the policy lets the later compaction
             fail.
         LockNotAcquiredError: the other compaction did not finish within `lock_timeout_s`.
+        CompactionCancelledError: the entry was withdrawn; a heartbeat has noticed this.
     """
     access = TableAccess(
         table=table,
@@ -259,8 +279,10 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
             )
             work.begin(worker, compaction_type, on_alone)
             yield work
-    except CommitStateUnknownError:
-        raise  # the next run asks the server for the outcome and ends the queue entry
+    except (CommitStateUnknownError, CompactionCancelledError):
+        # After an unknown commit, the next run asks the server for the outcome and ends the entry.
+        # The entry of a cancelled compaction has ended; the replaced requests are cancelled, too.
+        raise
     except BaseException as error:
         if work is not None and not is_committed:
             work.give_up(f"{type(error).__name__}: {error}")
@@ -441,6 +463,56 @@ class _QueueWorker:
             end_entry(self.client, ClaimedCompaction.of_entry(entry), why)
 
 
+def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:
+    """Check that our worker still has its entry.
+
+    A user can end the entry (`cancel_compactions`, ABORT COMPACTIONS). The server takes the entry
+    from its worker after hive.compactor.worker.timeout; then another worker may compact, too.
+
+    Raises:
+        CompactionCancelledError: our worker no longer has the entry.
+    """
+    entries = client.show_compactions(claim.table, claim.partition)
+    entry = next((entry for entry in entries if entry.entry_id == claim.entry_id), None)
+    if entry is not None and entry.state is CompactionState.WORKING and entry.has_our_worker:
+        return
+    raise CompactionCancelledError(
+        table=claim.table,
+        partition=str(claim.partition or ""),
+        entry_id=claim.entry_id,
+        state="gone" if entry is None else entry.state.value,
+        why="" if entry is None else entry.reason or f"its worker is {entry.worker_id or 'unset'}",
+    )
+
+
+def cancel_compactions(
+    client: MetastorePort, ref: TableRef, partition: PartitionName | None = None
+) -> tuple[CompactionEntry, ...]:
+    """End the waiting and running entries of a table, or of one partition, and return them.
+
+    Our own worker then stops with its next heartbeat. Hive's worker finishes its work, but cannot
+    commit it. The entries are marked as refused, because the call of ABORT COMPACTIONS ends only
+    waiting entries on 4.0.1.
+
+    Raises:
+        MetastoreVersionError: on 3.1, the queue cannot be changed.
+    """
+    if client.generation is MetastoreGeneration.V3:
+        raise MetastoreVersionError(
+            f"table {ref}: compactions cannot be cancelled on Hive 3.1, because no client can"
+            " change its queue. Kill the task or Hive's compaction worker instead"
+        )
+    why = f"cancelled by {process_user()} on {socket.gethostname()}"
+    return tuple(
+        entry
+        for entry in client.show_compactions(ref, partition)
+        # If `next_txn_id` is set, the compaction is committed.
+        if entry.is_at_work
+        and entry.next_txn_id is None
+        and end_entry(client, ClaimedCompaction.of_entry(entry), why)
+    )
+
+
 def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
     """End a table's queue entries that belong to dead workers of this provider.
 
@@ -521,8 +593,8 @@ def _mark_compacted(client: MetastorePort, claim: ClaimedCompaction) -> None:
         _log.warning("cannot mark compaction %s as compacted: %s", claim.entry_id, refusal)
 
 
-def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> None:
-    """Record in the queue that an entry was not compacted; log a warning if this fails.
+def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> bool:
+    """Record in the queue that an entry was not compacted; if this fails, log and return false.
 
     The entry is marked as refused, not as failed. After two failures in a row, Hive's Initiator
     ignores the partition for a week. The state "failed" also does not show whether a cleaner has
@@ -533,3 +605,5 @@ def end_entry(client: MetastorePort, claim: ClaimedCompaction, why: str) -> None
         client.mark_refused(dataclasses.replace(claim, error_message=message))
     except MetastoreError as refusal:
         _log.warning("cannot end compaction %s (%s): %s", claim.entry_id, message, refusal)
+        return False
+    return True

@@ -2,9 +2,10 @@
 
 Takes a client that no other code uses. Sends heartbeats at a regular interval until it is stopped.
 If the server reports that the transaction no longer exists, the thread records the error, calls a
-callback and stops. `Transaction.ensure_alive` then raises the error in the job's thread. The thread
-runs in the process that does the job's work. If this process crashes or freezes, the heartbeats
-stop, and the server aborts the transaction.
+callback and stops. The same happens if a compaction's `check` finds that it was cancelled.
+`Transaction.ensure_alive` then raises the error in the job's thread. The thread runs in the process
+that does the job's work. If this process crashes or freezes, the heartbeats stop, and the server
+aborts the transaction.
 
 Example:
     heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)
@@ -19,13 +20,18 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    HiveAcidError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
+    from airflow_hiveacid.format.errors import TransactionError
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -56,14 +62,17 @@ class Heartbeat:
         self._clock = clock
         self._on_lost = on_lost
         self._stopped = threading.Event()
-        self._lost: TransactionAbortedError | None = None
+        self._lost: TransactionError | None = None
         self._confirmed_s = clock.monotonic()
         self._thread = threading.Thread(
             target=self._run, name=f"hiveacid-heartbeat-{txn_id}", daemon=True
         )
 
+        self.check: Callable[[MetastorePort], None] = lambda _: None
+        """Called after each heartbeat; a CompactionCancelledError ends the transaction."""
+
     @property
-    def lost(self) -> TransactionAbortedError | None:
+    def lost(self) -> TransactionError | None:
         """The error that reported the loss of the transaction; None if no loss was reported."""
         return self._lost
 
@@ -107,9 +116,11 @@ class Heartbeat:
         began_s = self._clock.monotonic()
         try:
             self._client.heartbeat(self._txn_id)
-        except TransactionAbortedError as error:
+            self._confirmed_s = began_s
+            self.check(self._client)
+        except (TransactionAbortedError, CompactionCancelledError) as error:
             self._lost = error
-            _log.warning("transaction is no longer open txn_id=%s: %s", self._txn_id, error)
+            _log.warning("transaction cannot continue txn_id=%s: %s", self._txn_id, error)
             return False
         except HiveAcidError as error:
             _log.warning("heartbeat failed txn_id=%s: %s", self._txn_id, error)
@@ -117,7 +128,6 @@ class Heartbeat:
         except Exception:  # noqa: BLE001 -- edge of a thread: the beats would end silently
             _log.exception("heartbeat failed txn_id=%s", self._txn_id)
             return False
-        self._confirmed_s = began_s
         return True
 
 

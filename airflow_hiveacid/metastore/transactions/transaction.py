@@ -56,6 +56,7 @@ from airflow_hiveacid.metastore.txn_values import TxnType
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from airflow_hiveacid.format.errors import TransactionError
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
@@ -126,8 +127,8 @@ class MetastoreTransaction:
         return self._is_ended
 
     @property
-    def lost(self) -> TransactionAbortedError | None:
-        """The server's error, if a heartbeat found that the transaction was aborted."""
+    def lost(self) -> TransactionError | None:
+        """The error, if a heartbeat found that the transaction was aborted or cancelled."""
         return self._opened.heartbeat.lost
 
     def on_abort(self, take_back: Callable[[], None]) -> None:
@@ -147,6 +148,7 @@ class MetastoreTransaction:
         Raises:
             TransactionAbortedError: the server has aborted the transaction.
             FencedError: a newer copy of the job has aborted the transaction.
+            CompactionCancelledError: the check of `watch` has raised this error.
         """
         heartbeat = self._opened.heartbeat
         if heartbeat.lost is not None:
@@ -158,10 +160,21 @@ class MetastoreTransaction:
 
     def confirm_alive(self) -> None:
         """Ask the server whether the transaction is still open. Raises as `ensure_alive`."""
+        if self.lost is not None:
+            # After a loss, no heartbeat is sent, so a cancelled transaction may have timed out.
+            self.raise_why(self.lost)
         try:
             self._client.heartbeat(self.txn_id)
         except TransactionAbortedError as error:
             self.raise_why(error)
+        self._opened.heartbeat.check(self._client)
+
+    def watch(self, check: Callable[[MetastorePort], None]) -> None:
+        """Call `check` with every heartbeat from now on, and with each call of `confirm_alive`.
+
+        If `check` raises a CompactionCancelledError, the transaction ends with this error.
+        """
+        self._opened.heartbeat.check = check
 
     def lock_reads(self) -> None:
         """Lock the tables that this transaction reads, if it began with `presence`.
@@ -396,15 +409,16 @@ class MetastoreTransaction:
         if strangers:
             raise ValueError(f"table {ref}: no lock on partitions {', '.join(strangers)}")
 
-    def raise_why(self, error: TransactionAbortedError) -> NoReturn:
-        """Raise the error, or FencedError if a newer copy of the job caused it.
+    def raise_why(self, error: TransactionError) -> NoReturn:
+        """Raise the error, or FencedError if a newer copy of the job has aborted the transaction.
 
         Raises:
             FencedError: a newer copy of the job is running, so this copy must not be retried.
-            TransactionAbortedError: there is no newer copy.
+            TransactionError: the given error; there is no newer copy.
         """
-        if self._opened.fencing_token is not None:
-            raise_if_fenced(self._client, self._opened.fencing_token, error, self._plan.fenced)
+        fencing_token = self._opened.fencing_token
+        if isinstance(error, TransactionAbortedError) and fencing_token is not None:
+            raise_if_fenced(self._client, fencing_token, error, self._plan.fenced)
         raise error
 
 

@@ -9,6 +9,7 @@ users and hosts.
 from __future__ import annotations
 
 import enum
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -139,7 +140,8 @@ def compaction_findings(
         MetastoreError: the metastore does not answer, or refuses a call.
         StorageError: the table's notes cannot be read.
     """
-    from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - needs pyarrow
+    from airflow_hiveacid.maintenance.pauses import pauses  # noqa: PLC0415 - needs pyarrow
+    from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
 
     table, measured = facts.table, facts.roots
     switched_off = opted_out_of(table, NO_AUTO_COMPACTION)
@@ -170,8 +172,14 @@ def compaction_findings(
         )
     pending = {str(e.partition or "") for e in facts.entries if e.state.is_pending}
     due = [one for one in measured if exceeded(one.compactable, policy)]
+    paused = pauses(table, [one.name for one in due], now_s=time.time())
+    for name, why in paused.items():
+        text = why if names_owners else "paused after failed jobs; `explain` has the reason"
+        yield Finding(
+            about="compaction", urgency=Urgency.BLOCKED, what=f"{_name(name)} is due, but {text}"
+        )
     for one in due:
-        if one.name in pending:
+        if one.name in pending or one.name in paused:
             continue
         why = " and ".join(map(str, exceeded(one.compactable, policy)))
         yield Finding(

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from py4j.protocol import Py4JError
+
 from airflow_hiveacid.spark.engine.pieces import Packed, into_tasks, work_of
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
 from airflow_hiveacid.spark.engine.workers import task_body
@@ -38,6 +40,15 @@ def job_group(spark: SparkSession, name: str) -> Iterator[Callable[[], None]]:
     finally:
         for key in ("spark.jobGroup.id", "spark.job.description"):
             context.setLocalProperty(key, None)
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Return true if the session's JVM is ending, for example because the driver is killed."""
+    jvm = spark.sparkContext._jsc  # noqa: SLF001 - there is no public way
+    try:
+        return jvm is None or bool(jvm.sc().isStopped())
+    except Py4JError:  # it no longer answers
+        return True
 
 
 def collected(frame: DataFrame) -> list[pa.RecordBatch]:

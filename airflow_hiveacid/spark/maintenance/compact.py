@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
@@ -30,6 +32,8 @@ from airflow_hiveacid.maintenance.compaction_planner import (
     planned_outcome,
     why_failed,
 )
+from airflow_hiveacid.maintenance.many_tables import TableOrPartition
+from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
@@ -40,7 +44,7 @@ from airflow_hiveacid.plan.compaction import (
     replacing_base,
     seen_by_halves,
 )
-from airflow_hiveacid.spark.engine.tasks import job_group
+from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
@@ -127,6 +131,8 @@ class Compactor:
     def compact(self, partition: PartitionInfo) -> CompactionOutcome:
         """Compact one partition, if it is due and no other compactor works on it.
 
+        A failure that the same files would cause again is counted (`maintenance.pauses`).
+
         Raises:
             CompactionNotDoneError: the user requested a minor or major compaction, and something
                 prevents it.
@@ -134,6 +140,16 @@ class Compactor:
         wanted = self._planner.plan(partition)
         if isinstance(wanted, NoCompaction):
             return self._checked(planned_outcome(partition, wanted))
+        try:
+            outcome = self._compact_as(wanted, partition)
+        except HiveAcidError as error:
+            self._note(error, partition)
+            raise
+        if outcome.done:
+            forget_failures(self.table, partition)
+        return self._checked(outcome)
+
+    def _compact_as(self, wanted: CompactionPlan, partition: PartitionInfo) -> CompactionOutcome:
         look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
         with (
             job_group(self.spark, f"{self.attempt} {partition.name}") as cancel,
@@ -154,10 +170,16 @@ class Compactor:
             ) as work,
         ):
             if work.refusal is not None:
-                outcome = _hindered(partition, work, work.refusal)
-            else:
-                outcome = self._compact(partition, wanted, work, look)
-        return self._checked(outcome)
+                return _hindered(partition, work, work.refusal)
+            return self._compact(partition, wanted, work, look)
+
+    def _note(self, error: HiveAcidError, partition: PartitionInfo) -> None:
+        """Count a failure, unless the driver is being killed or the partition was dropped."""
+        if not would_fail_again(error) or is_stopped(self.spark):
+            return
+        place = TableOrPartition(table=self.table, partition=partition)
+        if not place.is_dropped(self.client):  # the note would create the directory again
+            note_failure(self.table, partition, error, job_key=self.job_key, now_s=time.time())
 
     def _checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
         """Return the outcome; raise an error if a requested compaction was prevented."""
@@ -223,6 +245,7 @@ class Compactor:
         # bring back rows that were removed meanwhile.
         staging = Staging(location=partition.location, token=token)
         txn.on_abort(staging.discard)
+        txn.ensure_alive()  # a cancel does not reach a Spark job that has not begun
         directories = self._write(partition, plan, staging, work)
         txn.step("staged")
         txn.confirm_alive()
@@ -257,7 +280,7 @@ class Compactor:
         if work.has_rival():
             return _hindered(partition, work, str(work.refusal))
         txn.on_abort(replacement.take_back)
-        txn.ensure_alive()  # asks the server only if this process was suspended
+        work.confirm_wanted()
         replacement.publish()
         # If the transaction has ended, the next compactor may have missed our result.
         txn.confirm_alive()

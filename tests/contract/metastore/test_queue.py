@@ -7,7 +7,12 @@ from uuid import uuid4
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreError, MetastoreVersionError
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    MetastoreCallError,
+    MetastoreError,
+    MetastoreVersionError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.metastore.client.connection import Repeat
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -20,6 +25,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.gen.compaction.ttypes import ShowCompactRequest
 from airflow_hiveacid.metastore.locks import presence_of_compactions
 from airflow_hiveacid.metastore.transactions.compaction_work import (
+    cancel_compactions,
     compacting,
     end_dead_entries,
     end_entry,
@@ -453,6 +459,41 @@ def test_a_refused_compaction_records_its_reason_and_cannot_be_refused_again(
     assert (entry.state, entry.error_message) == (CompactionState.REFUSED, "nothing to do")
     with pytest.raises(MetastoreCallError):
         client.mark_refused(claim)
+
+
+@NEEDS_V4
+@pytest.mark.promise("C21")
+def test_a_cancelled_compaction_of_ours_ends_without_a_result_and_can_be_requested_again(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    def run() -> None:
+        with compaction(client, table) as work:
+            work.txn.confirm_alive()
+            (ended,) = cancel_compactions(client, table.ref, month("1"))
+            assert work.claim is not None
+            assert ended.entry_id == work.claim.entry_id
+            work.txn.confirm_alive()
+
+    with pytest.raises(CompactionCancelledError, match=r"is refused \(cancelled by"):
+        run()
+    assert client.show_locks(table.ref) == ()
+    assert client.request_compaction(table.ref, month("1"), MAJOR).accepted
+
+
+@NEEDS_V4
+@pytest.mark.promise("C21")
+def test_a_request_that_waits_and_one_that_another_worker_has_claimed_are_cancelled(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    client.request_compaction(table.ref, month("1"), MINOR, pool=table.ref.db)
+    theirs = replace(claim_of(client, table.ref.db), highest_write_id=WriteId(3))
+    client.request_compaction(table.ref, month("2"), MINOR)
+    ended = cancel_compactions(client, table.ref)
+    assert {entry.partition for entry in ended} == {month("1"), month("2")}
+    states = {entry.state for entry in client.show_compactions(table.ref)}
+    assert states == {CompactionState.REFUSED}
+    with pytest.raises(MetastoreError):
+        client.mark_compacted(theirs)  # so Hive's worker commits nothing
 
 
 @NEEDS_V4

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,20 @@ import yaml
 
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreUnavailableError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+)
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.compaction_queue import CompactionType, our_pool
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
 from airflow_hiveacid.operators.collecting.survey import survey
@@ -339,6 +345,43 @@ def test_explain_reports_queued_and_failed_compactions_with_their_messages(
     failed = explained()[0]
     assert failed[:2] == ("compaction", "failed")
     assert "disk full" in failed[2]
+
+
+@pytest.mark.promise("C17")
+def test_health_and_explain_show_a_paused_partition_and_collected_findings_omit_the_error(
+    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    (whole,) = client.list_partitions(client.get_table(REF))
+    for night in "12":
+        error = CorruptFileError(path="hdfs://nn-7/t/bucket_00000", reason="cut off")
+        note_failure(client.get_table(REF), whole, error, job_key=night, now_s=time.time())
+    (one,) = records("health", "demo.t", "--delta-count", "2")
+    assert one["why"].startswith("automatic compaction is paused since")
+    assert "nn-7" in one["why"]
+    assert "paused since" in run("health", "demo.t", "--delta-count", "2").splitlines()[-1]
+    finding = records("explain", "demo.t", "--delta-count", "2")[0]
+    assert (finding["about"], finding["state"]) == ("compaction", "blocked")
+    assert finding["finding"].startswith("the table is due, but automatic compaction is paused")
+    (numbers,) = survey(client, ["demo.*"], GivenThresholds(delta_count=2)).numbers
+    assert (numbers.row.state, numbers.row.why) == (
+        "blocked",
+        "the table is due, but paused after failed jobs; `explain` has the reason",
+    )
+    assert "nn-7" not in json.dumps(numbers.details)
+
+
+@pytest.mark.promise("C21")
+def test_the_compactions_of_a_table_are_cancelled_and_listed(
+    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+) -> None:
+    client.request_compaction(REF, None, CompactionType.MAJOR)
+    found = records("cancel", "demo.t")
+    assert found == [
+        {"entry_id": 1, "partition": "", "kind": "major", "state": "initiated", "worker": None}
+    ]
+    assert client.show_compactions(REF)[0].state is CompactionState.REFUSED
+    assert "0 compactions of demo.t cancelled" in run("cancel", "demo.t")
+    assert "table demo.nothing: does not exist" in run("cancel", "demo.nothing", status=3)
 
 
 def test_explain_limits_the_findings_of_one_kind_and_counts_the_rest() -> None:

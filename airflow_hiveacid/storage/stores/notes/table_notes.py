@@ -2,20 +2,23 @@
 
 For cleaning, a note records when a process first saw a replacement, that is, a directory that
 replaces other directories. For compaction, a note records the highest write ID of one of our
-compactions. The metastore's queue does not record this ID. If a note is lost, cleaning is delayed,
-but no rows are lost.
+compactions. The metastore's queue does not record this ID. Another note counts a partition's failed
+compactions. If a note is lost, cleaning is delayed, or a failed compaction is repeated, but no rows
+are lost.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
     hidden_uri,
     name_digest,
@@ -25,13 +28,13 @@ from airflow_hiveacid.storage.stores.notes.json_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 
 _SEEN: Final = "_seen_"
 _COMPACTION: Final = "_compaction_"
+_FAILURES: Final = "_failures_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,35 @@ class TableNotes:
         """Remove the note of a queue entry that was cleaned."""
         delete_file(*open_location(self._uri(self._compaction(entry_id))))
 
+    def failures(self, partitions: Collection[str]) -> dict[str, CompactionFailures]:
+        """Return the noted failures of these partitions' compactions, by the partition's name."""
+        names = {partition: self._failures(partition) for partition in partitions}
+        if len(names) > 1:  # one listing instead of a request for each missing note
+            there = set(HiddenFiles(self.location).named(f"{_FAILURES}{self._digest}."))
+            names = {partition: name for partition, name in names.items() if name in there}
+        found = {}
+        for partition, name in names.items():
+            match self._read(name):
+                case {
+                    "count": int(count),
+                    "job_key": str(job_key),
+                    "last_s": int(last_s) | float(last_s),
+                    "why": str(why),
+                }:
+                    found[partition] = CompactionFailures(
+                        count=count, job_key=job_key, last_s=last_s, why=why
+                    )
+                case _:
+                    pass  # ignored like a missing note
+        return found
+
+    def note_failures(self, partition: str, failures: CompactionFailures | None) -> None:
+        """Write the note about the failures of a partition's compactions; None removes it."""
+        if failures is None:
+            delete_file(*open_location(self._uri(self._failures(partition))))
+        else:
+            self._write(self._failures(partition), asdict(failures))
+
     def _read(self, name: str) -> dict[str, Any]:
         uri = self._uri(name)
         try:
@@ -110,6 +142,9 @@ class TableNotes:
 
     def _compaction(self, entry_id: int) -> str:
         return f"{_COMPACTION}{self._digest}.{entry_id}.json"
+
+    def _failures(self, partition: str) -> str:
+        return f"{_FAILURES}{self._digest}.{name_digest(partition)}.json"
 
     @property
     def _digest(self) -> str:

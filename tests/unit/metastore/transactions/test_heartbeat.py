@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import MetastoreUnavailableError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    MetastoreUnavailableError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
@@ -15,6 +19,7 @@ from tests.contract.bench import access, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from tests.contract.fake_client import FakeClient
@@ -115,6 +120,32 @@ def test_heartbeats_stop_and_keep_the_error_if_the_transaction_is_aborted(
     clock.advance(10.0)
     wait_until(lambda: not heartbeat._thread.is_alive())
     assert isinstance(heartbeat.lost, TransactionAbortedError)
+
+
+def test_a_check_is_called_after_each_heartbeat_and_may_end_the_heartbeats(
+    server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
+) -> None:
+    answers: list[HiveAcidError | None] = [
+        None,
+        MetastoreUnavailableError(uris=(), method="show_compact", reason="cut off"),
+        CompactionCancelledError(table="t", partition="", entry_id=1, state="gone", why=""),
+    ]
+
+    def check(client: object) -> None:
+        assert client is heartbeat._client  # the main thread uses the other one
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    heartbeat.check = check
+    clock.advance(10.0)
+    wait_until(lambda: len(answers) == 2)
+    clock.advance(10.0)
+    wait_until(lambda: len(answers) == 1)
+    assert (heartbeat.lost, heartbeat.silent_s) == (None, 0.0)
+    clock.advance(1.0)  # soon after a failed check
+    wait_until(lambda: not heartbeat._thread.is_alive())
+    assert isinstance(heartbeat.lost, CompactionCancelledError)
+    assert len(server.beats) == 3
 
 
 @pytest.mark.promise("T18")

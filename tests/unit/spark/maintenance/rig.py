@@ -57,6 +57,14 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_module, "job_group", group)
 
 
+def pretended_spark(*, at_once: int = 4, is_stopped: bool = False) -> Any:  # noqa: ANN401 - a stand-in
+    """The parts of a session that a compaction asks for its name and for its end."""
+    jvm = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: is_stopped))
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=at_once, _jsc=jvm)
+    )
+
+
 def put(table: TableInfo, directory: str, rows: Sequence[tuple[int, int]]) -> None:
     """A file of rows: their write IDs, and values."""
     path = f"{table.location.removeprefix('file:')}/{directory}/bucket_00000"
@@ -112,10 +120,10 @@ def compact(
     job_key: str = "dag/run/compact/-1",
     policy: ConflictPolicy = ConflictPolicy.HIVE,
     known: Snapshot | None = None,
+    is_stopped: bool = False,
 ) -> CompactionOutcome:
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app_1"))
     compactor = Compactor(
-        spark=spark,
+        spark=pretended_spark(is_stopped=is_stopped),
         client=client,
         table=table,
         spec=CompactSpec(target=str(table.ref), choice=choice),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -50,11 +51,17 @@ from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from tests.unit.spark.maintenance.rig import insert, put, there, values, without_spark
+from tests.unit.spark.maintenance.rig import (
+    insert,
+    pretended_spark,
+    put,
+    there,
+    values,
+    without_spark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.results import JobResult
@@ -120,12 +127,16 @@ class Warehouse:
     def compact(self, *tables: str, **more: Any) -> JobResult:  # noqa: ANN401 - fields of the spec
         return compact_tables(self.job(*tables, **more))
 
+    def compact_at_night(self, night: int) -> JobResult:
+        """Compact all tables in a job of its own."""
+        job = self.job("default.*")
+        job.spec = replace(job.spec, job_key=f"dag/night {night}/compact/-1")
+        return compact_tables(job)
+
     def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
         spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
         return SimpleNamespace(
-            spark=SimpleNamespace(
-                sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=4)
-            ),
+            spark=pretended_spark(),
             client=self.client,
             spec=JobSpec(
                 job_key="dag/run/compact/-1",
@@ -231,6 +242,25 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     assert "HIVEACID-ERROR" not in caught.value.failed["default.bad"]
     assert begun == [bad.location, good.location]
     assert len(there(good, "base_")) == 1
+
+
+def test_a_partition_that_failed_on_two_nights_is_paused_and_the_others_are_compacted(
+    warehouse: Warehouse,
+) -> None:
+    table = warehouse.partitioned("t", ["1", "2"])
+    for file in Path(table.location.removeprefix("file:")).glob("day=1/*/bucket_00000"):
+        file.write_bytes(b"damaged")
+    for night in (1, 2):
+        with pytest.raises(PartitionsFailedError, match="is damaged"):
+            warehouse.compact_at_night(night)
+    insert(warehouse.client, warehouse.table("other", 1), 2)
+    result = warehouse.compact_at_night(3)
+    found: Any = result.details["compactions"]
+    done = {(one["table"], one["partition"]): one["done"] for one in found}
+    assert done == {("default.t", "day=1"): False, ("default.other", ""): True}
+    (paused,) = [one for one in found if not one["done"]]
+    assert "paused since" in paused["why"]
+    assert paused["is_hindered"]
 
 
 def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
@@ -22,6 +23,8 @@ SEEN = {
     "base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=1700000000.25),
     "delta_0000001_0000004_v0000012": FirstSeen(high_watermark=TxnId(12), at_s=0.0),
 }
+
+FAILURES = CompactionFailures(count=2, job_key="dag/run/t/-1", last_s=1700000000.25, why="é")
 
 
 @pytest.fixture
@@ -64,6 +67,21 @@ def test_the_highest_write_id_of_a_compaction_is_read_until_it_is_forgotten(
     assert (notes.highest_write_id(3), notes.highest_write_id(4)) == (None, 18)
 
 
+@pytest.mark.parametrize("more", [[], ["month=b"]], ids=["read", "listed"])
+def test_failures_are_read_for_their_own_partitions_until_they_are_forgotten(
+    notes: TableNotes, more: list[str]
+) -> None:
+    assert notes.failures(["", *more]) == {}
+    notes.note_failures("", FAILURES)
+    notes.note_failures("month=a", replace(FAILURES, count=1))
+    assert notes.failures(["", *more]) == {"": FAILURES}
+    assert replace(notes, table_id="99.4").failures(["", *more]) == {}
+    notes.note_failures("", None)
+    notes.note_failures("", None)
+    assert notes.failures(["", *more]) == {}
+    assert notes.failures(["month=a", *more]) == {"month=a": replace(FAILURES, count=1)}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -75,6 +93,7 @@ def test_the_highest_write_id_of_a_compaction_is_read_until_it_is_forgotten(
         '{"base_0000002": 7, "highest_write_id": "x"}',
         '{"base_0000002": {"high_watermark": null, "at_s": 1}}',
         '{"base_0000002": {"high_watermark": 1}}',
+        '{"count": 2, "job_key": "k", "why": "", "last_s": "x"}',
         "[" * 100_000,
     ],
     ids=lambda text: text[:20],
@@ -84,8 +103,10 @@ def test_an_invalid_note_is_treated_as_missing(
 ) -> None:
     notes.note_first_seen(WHOLE, SEEN)
     notes.note_highest_write_id(3, WriteId(17))
+    notes.note_failures("", FAILURES)
     for file in (tmp_path / "t").rglob("*.json"):
         file.write_text(text)
+    assert notes.failures([""]) == {}
     assert notes.first_seen(WHOLE) == {}
     assert notes.highest_write_id(3) is None
 

@@ -1,0 +1,100 @@
+"""Pauses of automatic compaction: after two failed jobs in a row, a partition is left alone.
+
+A failed compaction may have read a whole partition. Without a pause, each night would repeat that
+work, and fail again. A note of the table records the failures, on every metastore: the queue of
+3.1 is Hive's own, and that of 4.x shows our failures as refused. The number of failures and the
+length of a pause are those of Hive's Initiator.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from airflow_hiveacid.format.errors import (
+    JobFailedError,
+    LocationPermissionError,
+    StorageError,
+    TaskKilledError,
+    ValueTooLargeError,
+)
+from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from airflow_hiveacid.format.errors import HiveAcidError
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+
+FAILURES: Final = 2
+"""As hive.compactor.initiator.failed.compacts.threshold."""
+
+LASTS: Final = timedelta(days=7)
+"""As hive.compactor.initiator.failed.retry.time; counted from the last failure."""
+
+# Errors that the same files cause again, if they are not retryable. Other errors come from the
+# metastore, from other jobs, or from settings that a user can correct for all partitions at once.
+_OF_FILES: Final = (StorageError, JobFailedError, ValueTooLargeError)
+_OF_SETTINGS: Final = (LocationPermissionError, TaskKilledError)
+_LONGEST_WHY: Final = 300
+
+log = logging.getLogger("hiveacid")
+
+
+def pauses(table: TableInfo, partitions: Collection[str], *, now_s: float) -> dict[str, str]:
+    """Return why these partitions are paused, by name ('' is the whole table); omit the others.
+
+    Raises:
+        StorageError: the table's notes cannot be read.
+    """
+    return {
+        name: _text(failures)
+        for name, failures in TableNotes.of(table).failures(partitions).items()
+        if failures.count >= FAILURES and now_s < failures.last_s + LASTS.total_seconds()
+    }
+
+
+def _text(failures: CompactionFailures) -> str:
+    since = datetime.fromtimestamp(failures.last_s, UTC)
+    return (
+        f"automatic compaction is paused since {since:%Y-%m-%d %H:%M} UTC, because"
+        f" {failures.count} jobs in a row failed, the last with: {failures.why.rstrip('.')}. The"
+        f" pause ends on {since + LASTS:%Y-%m-%d %H:%M} UTC. To try again now, compact with"
+        " choice='major' or 'minor'"
+    )
+
+
+def would_fail_again(error: HiveAcidError) -> bool:
+    """Return true if the next compaction of the same files would probably fail, too."""
+    if isinstance(error, _OF_SETTINGS):
+        return False
+    return isinstance(error, _OF_FILES) and not error.retryable
+
+
+def note_failure(
+    table: TableInfo, partition: PartitionInfo, error: HiveAcidError, *, job_key: str, now_s: float
+) -> None:
+    """Count a job's failed compaction of a partition; only log an error.
+
+    The retries of one job count once: tries within minutes may fail for the same temporary reason.
+    """
+    name, notes = str(partition.name), TableNotes.of(table)
+    try:
+        earlier = notes.failures([name]).get(name)
+        before = 0 if earlier is None else earlier.count - (earlier.job_key == job_key)
+        noted = CompactionFailures(
+            count=before + 1, job_key=job_key, last_s=now_s, why=str(error)[:_LONGEST_WHY]
+        )
+        notes.note_failures(name, noted)
+    except StorageError as lost:
+        log.warning("cannot note the failed compaction of %s %s: %s", table.ref, name, lost)
+
+
+def forget_failures(table: TableInfo, partition: PartitionInfo) -> None:
+    """Forget a partition's failures, because it is compacted now; only log an error."""
+    try:
+        TableNotes.of(table).note_failures(str(partition.name), None)
+    except StorageError as kept:
+        log.warning("cannot forget the failures of %s %s: %s", table.ref, partition.name, kept)

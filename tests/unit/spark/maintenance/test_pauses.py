@@ -1,0 +1,268 @@
+"""Automatic compaction pauses where jobs failed twice in a row, and says why; real files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    CompactionCancelledError,
+    ConfigurationError,
+    CorruptFileError,
+    FencedError,
+    HiveAcidError,
+    JobFailedError,
+    LocationPermissionError,
+    LockNotAcquiredError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+    NotEnoughHistoryError,
+    PartitionNotFoundError,
+    StorageError,
+    StoreUnavailableError,
+    TaskKilledError,
+    TransactionAbortedError,
+    UnsupportedFileError,
+    ValueTooLargeError,
+    WriteConflictError,
+    rebuild,
+)
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.maintenance import compaction_planner
+from airflow_hiveacid.maintenance.pauses import LASTS, would_fail_again
+from airflow_hiveacid.spark.maintenance import compact as compact_module
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.format.table import TableInfo
+    from tests.contract.fake_client import FakeClient
+
+AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
+BAD = "delta_0000002_0000002_0000/bucket_00000"
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark(monkeypatch)
+
+
+@pytest.fixture
+def sound(client: FakeClient, table: TableInfo) -> bytes:
+    """What the file of a table that is due contained before it was damaged."""
+    insert(client, table, 1)
+    compact(client, table, MAJOR)
+    insert(client, table, 2)
+    content = path_of(table).read_bytes()
+    damage(path_of(table))
+    return content
+
+
+def path_of(table: TableInfo) -> Path:
+    return Path(table.location.removeprefix("file:")) / BAD
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))  # of the same size, so that it is due
+
+
+def fail(client: FakeClient, table: TableInfo, job: str, choice: CompactionChoice = AUTO) -> None:
+    with pytest.raises(CorruptFileError):
+        compact(client, table, choice, job_key=job)
+
+
+def at(monkeypatch: pytest.MonkeyPatch, now_s: float) -> None:
+    """Set the clock of planners and compactors."""
+    for module in (compaction_planner, compact_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now_s))
+
+
+@pytest.mark.usefixtures("sound")
+def test_after_two_failed_jobs_automatic_compaction_leaves_the_partition_and_says_why(
+    client: FakeClient,
+    table: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    at(monkeypatch, 1_700_000_000.0)
+    fail(client, table, "night 1")
+    fail(client, table, "night 2")
+    entries = client.show_compactions(table.ref)
+    caplog.clear()
+    outcome = compact(client, table, AUTO, job_key="night 3")
+    assert (outcome.done, outcome.is_hindered, outcome.kind) == (False, True, "none")
+    assert outcome.why.startswith(
+        "automatic compaction is paused since 2023-11-14 22:13 UTC, because 2 jobs in a row failed"
+    )
+    assert BAD in outcome.why  # the reason
+    assert outcome.why.endswith(
+        "The pause ends on 2023-11-21 22:13 UTC. To try again now, compact with choice='major' or"
+        " 'minor'"
+    )
+    assert caplog.messages == [f"{table.ref}: {outcome.why}"]
+    assert client.show_compactions(table.ref) == entries  # nothing was tried
+
+
+@pytest.mark.usefixtures("sound")
+def test_the_tries_of_one_job_count_as_one_failure(client: FakeClient, table: TableInfo) -> None:
+    for _ in range(4):
+        fail(client, table, "night 1")
+    fail(client, table, "night 2")
+    assert not compact(client, table, AUTO, job_key="night 3").done
+
+
+def test_a_requested_compaction_is_not_paused_and_its_success_ends_the_pause(
+    client: FakeClient, table: TableInfo, sound: bytes
+) -> None:
+    fail(client, table, "night 1")
+    fail(client, table, "night 2")
+    fail(client, table, "by hand", MAJOR)
+    path_of(table).write_bytes(sound)
+    assert compact(client, table, AUTO, job_key="night 3").is_hindered
+    assert compact(client, table, MAJOR, job_key="by hand again").done
+    insert(client, table, 3)
+    assert compact(client, table, AUTO, job_key="night 4").done
+    assert values(client, table) == [1, 2, 3]
+
+
+def test_a_success_between_two_failures_starts_the_count_again(
+    client: FakeClient, table: TableInfo, sound: bytes
+) -> None:
+    fail(client, table, "night 1")
+    path_of(table).write_bytes(sound)
+    assert compact(client, table, AUTO, job_key="night 2").done
+    insert(client, table, 3)
+    later = Path(str(path_of(table)).replace("0000002", "0000003"))
+    damage(later)
+    fail(client, table, "night 3")
+    fail(client, table, "night 4")
+    assert compact(client, table, AUTO, job_key="night 5").is_hindered
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_pause_ends_after_a_week_and_the_next_failure_begins_another(
+    client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    week_s = LASTS.total_seconds()
+    at(monkeypatch, 0.0)
+    fail(client, table, "night 1")
+    at(monkeypatch, 86_400.0)
+    fail(client, table, "night 2")
+    at(monkeypatch, 86_400.0 + week_s - 1)
+    assert compact(client, table, AUTO, job_key="night 8").is_hindered
+    at(monkeypatch, 86_400.0 + week_s)
+    fail(client, table, "night 9")
+    at(monkeypatch, 2 * 86_400.0 + week_s)
+    why = compact(client, table, AUTO, job_key="night 10").why
+    assert "paused since 1970-01-09" in why
+    assert "3 jobs in a row" in why
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_killed_driver_does_not_count_as_a_failure(client: FakeClient, table: TableInfo) -> None:
+    """Its JVM ends first, so that its tasks fail before the signal reaches the driver."""
+    for night in range(3):
+        with pytest.raises(CorruptFileError):
+            compact(client, table, AUTO, job_key=f"night {night}", is_stopped=True)
+    fail(client, table, "night 4")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        SystemExit(),
+        MetastoreUnavailableError(uris=(), method="lock", reason="gone"),
+        TransactionAbortedError(txn_id=7, reason="it timed out"),
+    ],
+)
+@pytest.mark.usefixtures("sound")
+def test_what_has_nothing_to_do_with_the_files_does_not_count(
+    client: FakeClient, table: TableInfo, error: BaseException
+) -> None:
+    def interrupt(step: str) -> None:
+        if step == "snapshot":
+            raise error
+
+    for night in range(3):
+        with pytest.raises(type(error)):
+            compact(client, table, AUTO, interrupt, job_key=f"night {night}")
+    fail(client, table, "night 4")
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_failure_in_a_dropped_table_leaves_no_directory(
+    client: FakeClient, table: TableInfo
+) -> None:
+    def drop(step: str) -> None:
+        if step == "snapshot":
+            client.server.tables.pop(table.ref)
+            shutil.rmtree(table.location.removeprefix("file:"))
+            raise StorageError("cannot write: the directory is missing")
+
+    with pytest.raises(StorageError, match="cannot write"):
+        compact(client, table, AUTO, drop)
+    assert not Path(table.location.removeprefix("file:")).exists()
+
+
+@pytest.mark.usefixtures("sound")
+def test_a_failure_is_reported_even_if_it_cannot_be_noted(
+    client: FakeClient,
+    table: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise LocationPermissionError(location=table.location, action="write", reason="denied")
+
+    monkeypatch.setattr(TableNotes, "note_failures", refuse)
+    fail(client, table, "night 1")
+    assert "cannot note the failed compaction of" in caplog.text
+    assert there(table, "_failures") == []
+
+
+def test_a_success_is_reported_even_if_the_failures_cannot_be_forgotten(
+    client: FakeClient, table: TableInfo, sound: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise LocationPermissionError(location=table.location, action="delete", reason="denied")
+
+    fail(client, table, "night 1")
+    path_of(table).write_bytes(sound)
+    monkeypatch.setattr(TableNotes, "note_failures", refuse)
+    assert compact(client, table, AUTO, job_key="night 2").done
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [
+        (CorruptFileError, True),
+        (UnsupportedFileError, True),
+        (StorageError, True),
+        (JobFailedError, True),
+        (ValueTooLargeError, True),
+        (TaskKilledError, False),
+        (LocationPermissionError, False),
+        (StoreUnavailableError, False),
+        (NotEnoughHistoryError, False),
+        (MetastoreUnavailableError, False),
+        (MetastoreCallError, False),
+        (ConfigurationError, False),
+        (PartitionNotFoundError, False),
+        (LockNotAcquiredError, False),
+        (WriteConflictError, False),
+        (TransactionAbortedError, False),
+        (FencedError, False),
+        (CommitStateUnknownError, False),
+        (CompactionCancelledError, False),
+    ],
+)
+def test_only_failures_that_the_same_files_would_cause_again_count(
+    kind: type[HiveAcidError], *, counts: bool
+) -> None:
+    assert would_fail_again(rebuild(kind.__name__, "why")) is counts
