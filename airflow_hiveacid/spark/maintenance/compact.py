@@ -136,7 +136,7 @@ class Compactor:
             return self._checked(planned_outcome(partition, wanted))
         look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
         with (
-            job_group(self.spark, f"{self.attempt} {partition.name}") as cancel,
+            job_group(self.spark, f"{self.attempt} {self.table.ref} {partition.name}") as cancel,
             compacting(
                 self.client,
                 table=self.table,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ from airflow_hiveacid.plan.compaction_policy import (
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import bucket_tasks
+from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
@@ -53,7 +55,7 @@ from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from tests.unit.spark.maintenance.rig import insert, put, there, values, without_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
@@ -606,3 +608,23 @@ def test_a_job_plans_by_both_of_the_thresholds_that_its_task_gives(
     policy = thresholds_of(owned, many.of_table(str(table.ref)))
     assert policy == given.policy_for(owned)
     assert policy.delta_ratio == (delta_ratio or 0.7)
+
+
+def test_each_partition_of_each_table_has_its_own_group_of_spark_jobs(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction that loses its transaction cancels the jobs of its group."""
+    groups: list[str] = []
+
+    @contextmanager
+    def group(_: object, name: str) -> Iterator[Callable[[], None]]:
+        groups.append(name)
+        yield lambda: None
+
+    monkeypatch.setattr(compact_module, "job_group", group)
+    for name in ("a", "b"):
+        warehouse.table(name, 3)
+    warehouse.partitioned("c", ["1", "2"])
+    warehouse.partitioned("d", ["1"])
+    warehouse.compact("default.*")
+    assert len(set(groups)) == len(groups) == 5
