@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.errors import PartitionsFailedError
 from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import plan_table
@@ -74,7 +73,7 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
     Raises:
         HiveAcidError: the table does not exist, or as in `plan_table`.
     """
-    if not spec.plan_only and spec.choice is not CompactionChoice.AUTO:
+    if not spec.plan_only and spec.choice.insists:
         return None
     table = client.get_table(TableRef.parse(spec.target))
     try:
@@ -106,7 +105,7 @@ def nothing_to_compact_in_tables(
     Raises:
         HiveAcidError: as in `plan_tables`; with `plan_only` also `PartitionsFailedError`.
     """
-    if not spec.plan_only and spec.choice is not CompactionChoice.AUTO:
+    if not spec.plan_only and spec.choice.insists:
         return None
     plan = plan_tables(client, spec)
     if spec.plan_only:

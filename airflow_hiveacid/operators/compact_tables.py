@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import (
     CompactionChoice,
     CompactTablesSpec,
@@ -37,8 +38,10 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
     Args:
         tables: names or patterns, such as `sales.*` or `demo.orders`.
-        choice: `auto` (by the thresholds below), `minor` or `major`, as for
-            `HiveAcidCompactOperator`.
+        choice: `auto` (by the thresholds below), `minor`, `major` or `queued`, as for
+            `HiveAcidCompactOperator`. With `queued`, the task is a worker of Hive's compaction
+            queue: it compacts the partitions for which a request of another client waits there, the
+            oldest first. Needs a Hive 4 metastore.
         delta_count: `auto` compacts a partition that has at least this many delta directories. By
             default, each table's own threshold applies, as for `HiveAcidCompactOperator`.
         delta_ratio: `auto` compacts a partition if its deltas have at least this fraction of the
@@ -46,6 +49,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         max_bytes: the most bytes that all compactions of this task may read; by default no limit.
             The partitions for which a later read saves most come first. The others are left for a
             later task. At least one partition is compacted.
+        pools: with `queued`, serve only the requests of these pools; by default of all.
         plan_only: report what would be compacted, and change nothing.
         on_worker: as for `HiveAcidCompactOperator`.
     """
@@ -61,6 +65,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         "delta_count",
         "delta_ratio",
         "max_bytes",
+        "pools",
         *ManyTablesOperator.template_fields,
     )
 
@@ -72,6 +77,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         delta_count: int | str | None = None,
         delta_ratio: float | str | None = None,
         max_bytes: int | str | None = None,
+        pools: Sequence[str] | str | None = None,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -80,11 +86,14 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         self.delta_count = delta_count
         self.delta_ratio = delta_ratio
         self.max_bytes = max_bytes
+        self.pools = pools
         early = arguments.EarlyChecks(self.task_id)
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
         early.check(arguments.delta_count, delta_count=delta_count)
         early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
         early.check(arguments.optional_bytes, max_bytes=max_bytes)
+        if arguments.is_settled(choice):
+            early.check(bind(_served_pools, choice), pools=pools)
 
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
@@ -95,6 +104,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             delta_count=given.delta_count,
             delta_ratio=given.delta_ratio,
             max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
+            pools=_served_pools(self.choice, self.pools, "pools"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 
@@ -111,3 +121,21 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that was due, and the totals."""
         return table_lines(result.details)
+
+
+def _served_pools(
+    choice: str, pools: Sequence[str] | str | None, argument: str
+) -> tuple[str, ...] | None:
+    """Return the pools whose requests the task serves, or None for all.
+
+    Raises:
+        ConfigurationError: the task does not serve the queue, or the pools are not a list of names.
+    """
+    found = arguments.optional_names(pools, argument)
+    given = arguments.choice(CompactionChoice, choice, "choice")
+    if found is not None and given is not CompactionChoice.QUEUED:
+        raise ConfigurationError(
+            f"{argument} needs choice='queued', found {choice!r}; change the choice, or leave out"
+            f" {argument}"
+        )
+    return found

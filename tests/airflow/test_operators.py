@@ -207,6 +207,11 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     ),
     (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactTablesSpec(tables=("a.*", "*"))),
     (
+        HiveAcidCompactTablesOperator,
+        {"tables": "*", "choice": "queued", "pools": "{{ 'etl' }}, default"},
+        CompactTablesSpec(tables=("*",), choice=CompactionChoice.QUEUED, pools=("etl", "default")),
+    ),
+    (
         HiveAcidCompactOperator,
         {"table": "db.t", "delta_ratio": "{{ 'off' }}"},
         CompactSpec(target="db.t", delta_count=None, delta_ratio=Off.OFF),
@@ -546,6 +551,8 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCompactTablesOperator, {"tables": []}, "tables must have at least one entry"),
     (HiveAcidCompactTablesOperator, {"tables": "sales"}, "such as sales.orders, sales"),
     (HiveAcidCompactTablesOperator, {"tables": "a.*", "max_bytes": 0}, "max_bytes must be 1 or"),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*", "pools": "etl"}, "pools needs choice"),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*", "pools": 1}, "pools must be a list"),
     (HiveAcidCompactOperator, {"table": "db.t", "plan_only": "no"}, "plan_only must be true or"),
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
     (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),

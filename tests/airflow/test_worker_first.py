@@ -17,6 +17,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
+    MetastoreVersionError,
     PartitionsFailedError,
     TableNotFoundError,
     TaskKilledError,
@@ -152,6 +153,38 @@ def test_a_request_of_another_client_makes_the_table_due(
     client.request_compaction(_REF, None, CompactionType.MAJOR)
     run_task(_compact(spark))
     assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize("make", [_compact, _compact_tables])
+def test_a_worker_of_the_queue_starts_spark_only_for_a_waiting_request(
+    spark: FakeSpark, client: FakeClient, make: Make
+) -> None:
+    result = run_task(make(spark, choice="queued", delta_count=1))
+    assert (spark.calls, result["status"]) == ([], "nothing_to_do")
+    client.request_compaction(_REF, None, CompactionType.MAJOR)
+    planned = run_task(make(spark, choice="queued", plan_only=True))
+    assert [one["kind"] for one in planned["details"]["compactions"]] == ["major"]
+    assert spark.calls == []
+    run_task(make(spark, choice="queued"))
+    assert len(spark.calls) == 1
+
+
+def test_an_empty_queue_needs_no_files_on_the_worker(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_planner, "list_table", None)
+    assert run_task(_compact_tables(spark, choice="queued"))["status"] == "nothing_to_do"
+    assert spark.calls == []
+
+
+def test_a_worker_of_the_queue_starts_no_spark_on_hive_3(
+    spark: FakeSpark, client: FakeClient
+) -> None:
+    client.server.generation = MetastoreGeneration.V3
+    for make in (_compact, _compact_tables):
+        with pytest.raises(MetastoreVersionError, match="only Hive's own workers"):
+            run_task(make(spark, choice="queued"))
+    assert spark.calls == []
 
 
 def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(

@@ -193,6 +193,10 @@ class Compactor:
         work: CompactionWork,
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
+        if self.spec.choice is CompactionChoice.QUEUED and not work.served:
+            why = "the request no longer waits in the metastore's queue"
+            work.refuse(why, is_pointless=True)
+            return planned_outcome(partition, NoCompaction(why=why))
         check_partition(self.client, self.table, partition)
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
         plan = self._planner.decide(self._planner.state(partition, work.snapshot), kind)

@@ -18,6 +18,7 @@ from airflow_hiveacid.format.errors import (
     CorruptFileError,
     FencedError,
     MetastoreCallError,
+    MetastoreVersionError,
     NotTransactionalError,
     PartitionsFailedError,
     StorageError,
@@ -29,14 +30,23 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef, Trans
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec, Off
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CompactionChoice,
+    CompactSpec,
+    CompactTablesSpec,
+    Off,
+)
 from airflow_hiveacid.maintenance import (
     compaction_planner,
     many_tables,
     side_by_side,
     tables_planner,
 )
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, thresholds_of
+from airflow_hiveacid.maintenance.compaction_planner import (
+    CompactionFacts,
+    plan_table,
+    thresholds_of,
+)
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.plan.compaction_policy import (
@@ -628,3 +638,12 @@ def test_each_partition_of_each_table_has_its_own_group_of_spark_jobs(
     warehouse.partitioned("d", ["1"])
     warehouse.compact("default.*")
     assert len(set(groups)) == len(groups) == 5
+
+
+@pytest.mark.parametrize("server", [MetastoreGeneration.V3], indirect=True)
+def test_no_job_can_serve_the_queue_of_hive_3(warehouse: Warehouse) -> None:
+    table, queued = warehouse.table("a", 3), CompactionChoice.QUEUED
+    with pytest.raises(MetastoreVersionError, match="Use choice 'auto'"):
+        warehouse.compact("default.*", choice=queued)
+    with pytest.raises(MetastoreVersionError, match="needs a Hive 4 metastore"):
+        plan_table(warehouse.client, table, CompactSpec(target="default.a", choice=queued))
