@@ -90,15 +90,23 @@ class TablesPlan(TablesRun):
     """The plan of one job, and what came of it. Mutable.
 
     `due` are the partitions to compact, in the order of the work. `outcomes` are those of
-    partitions that were compacted, planned or left, by table.
+    partitions that were compacted, planned or left, by table. `window_ended` is True if the job has
+    left partitions, or all, because its window has ended.
     """
 
     due: list[Due] = field(default_factory=list)
     outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
+    window_ended: bool = False
 
     def report_due(self) -> None:
         """Add the partitions that are due to the outcomes, because the job only plans."""
         self.outcomes += [(one.piece.table, one.outcome) for one in self.due]
+
+    def leave(self, one: Due) -> None:
+        """Leave a partition for a later job, because the window has ended."""
+        self.window_ended = True
+        why = f"{one.outcome.why}; left for a later job, because the window has ended"
+        self.outcomes.append((one.piece.table, replace(one.outcome, why=why)))
 
     @property
     def done(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import (
+    AtEnd,
     CompactionChoice,
     CompactTablesSpec,
 )
@@ -22,6 +23,9 @@ from airflow_hiveacid.plan import arguments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -50,6 +54,13 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             The partitions for which a later read saves most come first. The others are left for a
             later task. At least one partition is compacted.
         pools: with `queued`, serve only the requests of these pools; by default of all.
+        until: the end of the window, as a time of day with its zone (`05:00 Europe/Zurich`) or as a
+            moment (`2026-11-27T05:00+01:00`). The time of day is the first one after the DAG run's
+            `run_after`. From then on, the task starts no partition. What is committed stays, the
+            task succeeds, and `window_ended` in its result is true. A retry within the window
+            continues. A retry after it does nothing.
+        at_end: `finish` lets the running partitions finish; `stop` aborts their transactions, and
+            removes what they have staged.
         plan_only: report what would be compacted, and change nothing.
         on_worker: as for `HiveAcidCompactOperator`.
     """
@@ -66,6 +77,8 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         "delta_ratio",
         "max_bytes",
         "pools",
+        "until",
+        "at_end",
         *ManyTablesOperator.template_fields,
     )
 
@@ -78,6 +91,8 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         delta_ratio: float | str | None = None,
         max_bytes: int | str | None = None,
         pools: Sequence[str] | str | None = None,
+        until: str | None = None,
+        at_end: str = AtEnd.FINISH.value,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -87,6 +102,9 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         self.delta_ratio = delta_ratio
         self.max_bytes = max_bytes
         self.pools = pools
+        self.until = until
+        self.at_end = at_end
+        self._until_s: float | None = None
         early = arguments.EarlyChecks(self.task_id)
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
         early.check(arguments.delta_count, delta_count=delta_count)
@@ -94,6 +112,8 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         early.check(arguments.optional_bytes, max_bytes=max_bytes)
         if arguments.is_settled(choice):
             early.check(bind(_served_pools, choice), pools=pools)
+        early.check(arguments.window_end, until=until)
+        early.check(bind(arguments.choice, AtEnd), at_end=at_end)
 
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
@@ -105,8 +125,25 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             delta_ratio=given.delta_ratio,
             max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
             pools=_served_pools(self.choice, self.pools, "pools"),
+            until_s=self._until_s,
+            at_end=arguments.choice(AtEnd, self.at_end, "at_end"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
+
+    def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
+        # The run began the window. So all tries of the run have the same window.
+        end = arguments.window_end(self.until, "until")
+        if end is not None:
+            until = end.after(context["dag_run"].run_after)
+            self.log.info("the window ends at %s", until.isoformat())
+            self._until_s = until.timestamp()
+        return super()._run_jobs(context)
+
+    def result_now(self, job: JobSpec) -> JobResult | None:
+        """Return the result if the window has ended."""
+        from airflow_hiveacid.maintenance.without_spark import nothing_in_window  # noqa: PLC0415 - needs Arrow
+
+        return nothing_in_window(job, self.build_job())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Return the result if no partition is due, or the plan with `plan_only`.

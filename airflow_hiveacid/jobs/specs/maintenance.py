@@ -35,6 +35,16 @@ class CompactionChoice(enum.Enum):
         return self in (CompactionChoice.MINOR, CompactionChoice.MAJOR)
 
 
+class AtEnd(enum.Enum):
+    """What happens at the end of a job's window to the partitions that are running.
+
+    With FINISH, they finish. With STOP, their transactions are aborted.
+    """
+
+    FINISH = "finish"
+    STOP = "stop"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactSpec:
     """Compact a table or one partition (`month=1`); AUTO applies the thresholds.
@@ -63,6 +73,9 @@ class CompactTablesSpec:
     job. The partitions with the highest score (`CompactionPlan.score`) come first, or with QUEUED
     the oldest requests; the others remain for a later job. With QUEUED, `pools` are the pools whose
     requests are served; None means all pools.
+
+    From `until_s` on (seconds since 1970), the job starts no partition, and `at_end` says what
+    happens to the running ones. What is committed stays, and the job succeeds.
     """
 
     tables: tuple[str, ...]
@@ -71,6 +84,8 @@ class CompactTablesSpec:
     delta_ratio: float | Off | None = None
     max_bytes: int | None = None
     pools: tuple[str, ...] | None = None
+    until_s: float | None = None
+    at_end: AtEnd = AtEnd.FINISH
     plan_only: bool = False
 
     @property
