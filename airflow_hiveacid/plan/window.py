@@ -60,14 +60,6 @@ class WindowEnd:
             for days in range(3)
             for fold in (0, 1)
         )
-        # Compare in UTC: Python compares times of the same zone by their clocks.
-        return next(
-            end
-            for end in found
-            if end.astimezone(UTC) > began.astimezone(UTC) and (end.fold == 0 or _is_shown(end))
-        )
-
-
-def _is_shown(moment: datetime) -> bool:
-    """Return False if the clocks of the zone skip this time."""
-    return moment.astimezone(UTC).astimezone(moment.tzinfo).time() == moment.time()
+        # Compare in UTC: Python compares times of the same zone by their clocks. If the clocks skip
+        # the time, the fold 1 is before the fold 0, so it is never the first.
+        return next(end for end in found if end.astimezone(UTC) > began.astimezone(UTC))
