@@ -106,6 +106,13 @@ def test_requests_of_other_tables_and_pools_keep_waiting(warehouse: Warehouse) -
     assert compacted(serve(warehouse)) == {"default.b": True, "default.c": True}
 
 
+def test_partitions_of_one_table_may_wait_in_different_pools(warehouse: Warehouse) -> None:
+    table = warehouse.partitioned("a", ["1", "2"])
+    for name, pool in (("1", None), ("2", "etl")):
+        warehouse.client.request_compaction(table.ref, day(name), MAJOR, pool=pool)
+    assert order(serve(warehouse, pools=("etl",))) == [("default.a", "day=2", "major")]
+
+
 def test_requests_for_a_rebalance_are_left_to_hive_with_the_reason(warehouse: Warehouse) -> None:
     client, table = warehouse.client, warehouse.table("a", 3)
     client.request_compaction(table.ref, None, CompactionType.REBALANCE)
