@@ -14,17 +14,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError, NotEnoughHistoryError
+from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
+    MetastoreVersionError,
+    NotEnoughHistoryError,
+)
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.maintenance.side_by_side import each_partition
-from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
+    end_entry,
     waiting_requests,
 )
 from airflow_hiveacid.plan.compaction import (
@@ -107,15 +112,27 @@ class CompactionPlanner:
     def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
         """Return the plan that a compaction would have now; claim nothing.
 
-        An automatic compaction does not compact a partition that is paused after failures.
+        An automatic compaction does not compact a partition that is paused after failures. If the
+        job serves the queue and there is nothing to compact, refuse the request, as Hive's worker
+        does. Otherwise it would wait forever, and so would its client.
         """
+        if self.spec.choice is CompactionChoice.QUEUED:
+            return self._requested(partition)
         plan = self._plan(partition)
-        is_automatic = self.spec.choice is CompactionChoice.AUTO
-        if is_automatic and isinstance(plan, CompactionPlan):
+        if self.spec.choice is CompactionChoice.AUTO and isinstance(plan, CompactionPlan):
             name = str(partition.name)
             for why in pauses(self.table, [name], now_s=time.time()).values():
                 log.warning("%s: %s", f"{self.table.ref} {name}".rstrip(), why)
                 return NoCompaction(why=why, is_hindered=True)
+        return plan
+
+    def _requested(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
+        request = self.requests.get(in_queue(partition))
+        if request is None:
+            return NoCompaction(why="no request for it waits in the metastore's queue")
+        plan = self._plan(partition)
+        if isinstance(plan, NoCompaction) and not (plan.is_hindered or self.spec.plan_only):
+            end_entry(self.client, ClaimedCompaction.of_entry(request), plan.why)
         return plan
 
     def _plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
@@ -143,7 +160,7 @@ class CompactionPlanner:
         write_ids = snapshot.write_ids(self.table.ref)
         listing = list_table(partition.location)
         seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self.decide(seen, self.spec.choice), NoCompaction):
+        if isinstance(self._wanted(partition, seen), NoCompaction):
             return plan
         lowest = write_ids.min_open_write_id
         if lowest is not None:
@@ -162,16 +179,19 @@ class CompactionPlanner:
         A request for a major compaction comes first, because it includes the work of a minor
         compaction.
         """
-        request = self.requests.get(in_queue(partition))
+        choice, request = self.spec.choice, self.requests.get(in_queue(partition))
         if request is None:
-            return self.decide(state, self.spec.choice)
+            return self.decide(state, choice)
+        plan: CompactionPlan | NoCompaction
         if request.compaction_type is CompactionType.MAJOR:
             plan = self.decide(state, CompactionChoice.MAJOR)
+        elif choice is CompactionChoice.QUEUED:
+            plan = self.decide(state, CompactionChoice.MINOR)
         else:
-            plan = self.decide(state, self.spec.choice)
+            plan = self.decide(state, choice)
             if isinstance(plan, NoCompaction):
                 plan = self.decide(state, CompactionChoice.MINOR)
-        if isinstance(plan, NoCompaction) or self.spec.choice is not CompactionChoice.AUTO:
+        if isinstance(plan, NoCompaction) or choice.insists:
             return plan
         return dataclasses.replace(plan, why=f"{plan.why}; serves {request.asked_by}")
 
@@ -219,8 +239,10 @@ class CompactionFacts:
         """Read the facts; end the queue entries of dead workers, unless the job only plans.
 
         Raises:
+            MetastoreVersionError: as in `check_can_serve`.
             MetastoreError: the metastore does not answer, or refuses a call.
         """
+        check_can_serve(client, spec.choice)
         if spec.choice is CompactionChoice.AUTO:
             for complaint in thresholds_of(table, spec).warnings:
                 log.warning("%s", complaint)
@@ -239,6 +261,19 @@ class CompactionFacts:
             spec=self.spec,
             known=self.known,
             requests=self.requests,
+        )
+
+
+def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
+    """Check that the metastore lets our workers serve the queue, if this is the job's choice.
+
+    Raises:
+        MetastoreVersionError: it is a 3.1 metastore.
+    """
+    if choice is CompactionChoice.QUEUED and client.generation is MetastoreGeneration.V3:
+        raise MetastoreVersionError(
+            "choice 'queued' needs a Hive 4 metastore: only Hive's own workers can serve the queue"
+            " of Hive 3.1. Use choice 'auto', which compacts by the thresholds"
         )
 
 
@@ -296,7 +331,7 @@ def why_failed(
     table: TableInfo, spec: CompactSpec, outcome: CompactionOutcome
 ) -> CompactionNotDoneError | None:
     """Return the error if a minor or major compaction was requested, and something prevents it."""
-    if not outcome.is_hindered or spec.choice is CompactionChoice.AUTO or spec.plan_only:
+    if not outcome.is_hindered or not spec.choice.insists or spec.plan_only:
         return None
     return CompactionNotDoneError(
         table=table.ref, partition=outcome.partition, kind=spec.choice.value, why=outcome.why

@@ -22,7 +22,7 @@ from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, MOST_AT_ONCE, ea
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -163,10 +163,13 @@ def matching_tables(
     names: Sequence[str],
     check: Callable[[TableInfo], None],
     run: TablesRun,
+    *,
+    only: Collection[TableRef] | None = None,
 ) -> Iterator[TableInfo]:
     """Yield the transactional tables with matching names that `check` accepts; skip the others.
 
-    The tables that are named without a wildcard are checked before the first one is yielded.
+    The tables that are named without a wildcard are checked before the first one is yielded. `only`
+    limits the other tables, as in `transactional_tables`.
 
     Raises:
         InputError: a table that is named without a wildcard is missing or of the wrong kind.
@@ -175,7 +178,7 @@ def matching_tables(
         if not is_pattern(name):
             check(client.get_table(TableRef.parse(name)))
     is_any = False
-    for name, table in transactional_tables(client, names):
+    for name, table in transactional_tables(client, names, only=only):
         is_any = True
         try:
             if isinstance(table, HiveAcidError):
@@ -185,7 +188,7 @@ def matching_tables(
             run.skipped[name] = str(error)
             continue
         yield table
-    if not is_any:
+    if not is_any and only is None:
         log.warning("no transactional table matches %s", ", ".join(names))
 
 

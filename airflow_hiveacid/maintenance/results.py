@@ -108,6 +108,7 @@ def compactions_result(job: JobSpec, spec: CompactTablesSpec, run: TablesPlan) -
         size_bytes=sum(outcome.bytes_out for outcome in done),
         details={
             "compactions": compactions,
+            "window_ended": run.window_ended,
             **_tables_of(run),
         },
     )

@@ -10,9 +10,12 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionFacts,
     CompactionOutcome,
+    check_can_serve,
+    in_queue,
     planned_outcome,
     switched_off_outcome,
     why_failed,
@@ -23,8 +26,10 @@ from airflow_hiveacid.maintenance.many_tables import (
     grouped,
     matching_tables,
 )
+from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
+from airflow_hiveacid.metastore.listed_tables import matches
 from airflow_hiveacid.metastore.partitions import partitions_of
-from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries, end_entry
 from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
@@ -32,7 +37,7 @@ from airflow_hiveacid.storage.plain.fitness import check_files_writable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.compaction import NoCompaction
@@ -57,6 +62,12 @@ class Piece:
         """The partition, as a job of many tables names it."""
         return TableOrPartition(table=self.facts.table, partition=self.partition)
 
+    @property
+    def entry_id(self) -> int:
+        """The ID of the request that waits in the queue; 0 if there is none."""
+        request = self.facts.requests.get(in_queue(self.partition))
+        return 0 if request is None else request.entry_id or 0
+
     def plan(self, client: MetastorePort) -> Due | NoCompaction:
         """Return the compaction that is due, or the reason why none is."""
         plan = self.facts.planner(client).plan(self.partition)
@@ -78,16 +89,24 @@ class Due:
 class TablesPlan(TablesRun):
     """The plan of one job, and what came of it. Mutable.
 
-    `due` are the partitions to compact, by falling score. `outcomes` are those of partitions that
-    were compacted, planned or left, by table.
+    `due` are the partitions to compact, in the order of the work. `outcomes` are those of
+    partitions that were compacted, planned or left, by table. `window_ended` is True if the job has
+    left partitions, or all, because its window has ended.
     """
 
     due: list[Due] = field(default_factory=list)
     outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
+    window_ended: bool = False
 
     def report_due(self) -> None:
         """Add the partitions that are due to the outcomes, because the job only plans."""
         self.outcomes += [(one.piece.table, one.outcome) for one in self.due]
+
+    def leave(self, one: Due) -> None:
+        """Leave a partition for a later job, because the window has ended."""
+        self.window_ended = True
+        why = f"{one.outcome.why}; left for a later job, because the window has ended"
+        self.outcomes.append((one.piece.table, replace(one.outcome, why=why)))
 
     @property
     def done(self) -> dict[str, str]:
@@ -98,14 +117,21 @@ class TablesPlan(TablesRun):
 def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
     """Plan the compaction of all transactional tables with matching names.
 
+    The partitions with the highest score come first. If the job serves the queue, the partitions
+    with the oldest requests come first.
+
     Raises:
         InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
+        MetastoreVersionError: the job serves the queue, and it is a 3.1 metastore.
         FencedError: a newer copy of the job is running.
     """
     run = TablesPlan()
     for group in grouped(_tables(client, spec, run)):
         _plan(client, _pieces(client, spec, group, run), run)
-    run.due.sort(key=lambda one: one.score, reverse=True)
+    if spec.choice is CompactionChoice.QUEUED:
+        run.due.sort(key=lambda one: one.piece.entry_id)
+    else:
+        run.due.sort(key=lambda one: one.score, reverse=True)
     log.info(
         "%d of %d partitions in %d tables need compaction", len(run.due), run.partitions, run.tables
     )
@@ -115,8 +141,12 @@ def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
 
 
 def _tables(client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan) -> list[TableInfo]:
-    """Return the tables that can be compacted, and those with automatic compaction turned off."""
-    tables = list(matching_tables(client, spec.tables, _check_compactable, run))
+    """Return the tables that can be compacted, and those with automatic compaction turned off.
+
+    If the job serves the queue, return only tables with entries to serve or to end.
+    """
+    only = _queued_tables(client, spec, run) if spec.choice is CompactionChoice.QUEUED else None
+    tables = list(matching_tables(client, spec.tables, _check_compactable, run, only=only))
     for table in tables:
         switched_off = switched_off_outcome(table, spec.of_table(str(table.ref)))
         if switched_off is None:
@@ -124,6 +154,24 @@ def _tables(client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan) -> 
         else:
             run.skipped[str(table.ref)] = switched_off.why
     return tables
+
+
+def _queued_tables(
+    client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan
+) -> set[TableRef]:
+    """Return the tables with a waiting request or an unfinished entry of ours; skip rebalances."""
+    check_can_serve(client, spec.choice)
+    found = set()
+    for entry in client.show_compactions():
+        if not matches(str(entry.table), spec.tables):
+            continue
+        is_ours = entry.is_at_work and (entry.has_our_worker or entry.waits_for_us)
+        if is_ours or (spec.serves(entry.pool) and entry.waits_for_anybody):
+            found.add(entry.table)
+        elif spec.serves(entry.pool) and entry.waits_for_hive:
+            name = f"{entry.table} {entry.partition or ''}".rstrip()
+            run.skipped[name] = f"only Hive's workers can serve {entry.asked_by}"
+    return found
 
 
 def _check_compactable(table: TableInfo) -> None:
@@ -141,11 +189,33 @@ def _pieces(
             if not spec.plan_only:
                 end_dead_entries(own, table.ref)
             return []
+        if spec.choice is CompactionChoice.QUEUED:
+            return _requested_pieces(own, spec, table)
         partitions = partitions_of(own, table, None)
         facts = CompactionFacts.of(own, table, spec.of_table(str(table.ref)))
         return [Piece(facts=facts, partition=partition) for partition in partitions]
 
     return [piece for pieces in run.each_table(client, tables, prepared) for piece in pieces]
+
+
+def _requested_pieces(
+    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo
+) -> list[Piece]:
+    """Return the partitions with a waiting request; refuse requests for missing partitions."""
+    facts = CompactionFacts.of(client, table, spec.of_table(str(table.ref)))
+    requests = {name: one for name, one in facts.requests.items() if spec.serves(one.pool)}
+    if table.is_partitioned:
+        partitions = client.get_partitions(table, [name for name in requests if name is not None])
+    else:
+        partitions = client.list_partitions(table)
+    facts = replace(facts, requests=requests)
+    pieces = [Piece(facts=facts, partition=partition) for partition in partitions]
+    pieces = [piece for piece in pieces if piece.entry_id]
+    served = {piece.entry_id for piece in pieces}
+    for entry in requests.values():
+        if entry.entry_id not in served and not spec.plan_only:
+            end_entry(client, ClaimedCompaction.of_entry(entry), "the table has no such partition")
+    return pieces
 
 
 def _plan(client: MetastorePort, pieces: Sequence[Piece], run: TablesPlan) -> None:

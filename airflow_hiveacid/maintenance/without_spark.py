@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.errors import PartitionsFailedError
 from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import plan_table
@@ -21,7 +20,8 @@ from airflow_hiveacid.maintenance.results import (
     compaction_result,
     compactions_result,
 )
-from airflow_hiveacid.maintenance.tables_planner import plan_tables
+from airflow_hiveacid.maintenance.tables_planner import TablesPlan, plan_tables
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.preflight import preflight
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
     Raises:
         HiveAcidError: the table does not exist, or as in `plan_table`.
     """
-    if not spec.plan_only and spec.choice is not CompactionChoice.AUTO:
+    if not spec.plan_only and spec.choice.insists:
         return None
     table = client.get_table(TableRef.parse(spec.target))
     try:
@@ -101,21 +101,33 @@ def nothing_to_compact_in_tables(
     """Return the result of a compaction of many tables if nothing is due, or if the job only plans.
 
     The result is None if the job must compact: a partition is due, a table or partition cannot be
-    planned, or the user has requested minor or major compactions.
+    planned, or the user has requested minor or major compactions. If the job's window ends during
+    the plan, the partitions that are due are left.
 
     Raises:
         HiveAcidError: as in `plan_tables`; with `plan_only` also `PartitionsFailedError`.
     """
-    if not spec.plan_only and spec.choice is not CompactionChoice.AUTO:
+    if not spec.plan_only and spec.choice.insists:
         return None
     plan = plan_tables(client, spec)
     if spec.plan_only:
         plan.report_due()
         plan.check(spec.target, plan.done)
+    elif plan.due and Window.of(spec).is_over and not plan.failed:
+        for one in plan.due:
+            plan.leave(one)
     elif plan.due or plan.failed:
         return None
     _warn(client)
     return compactions_result(job, spec, plan)
+
+
+def nothing_in_window(job: JobSpec, spec: CompactTablesSpec) -> JobResult | None:
+    """Return the result of a compaction of many tables if its window has ended before its plan."""
+    if not Window.of(spec).is_over:
+        return None
+    log.info("the window has ended, so this job does nothing")
+    return compactions_result(job, spec, TablesPlan(window_ended=True))
 
 
 def _warn(client: MetastorePort) -> None:

@@ -189,6 +189,15 @@ class CompactionEntry:
         return is_waiting and is_known and not self.waits_for_us
 
     @property
+    def waits_for_hive(self) -> bool:
+        """True if only a worker of Hive's can serve the waiting entry.
+
+        The server's cleaner processes the entries of type ABORT_TXN_CLEANUP, so they do not count.
+        """
+        is_rebalance = self.compaction_type is CompactionType.REBALANCE
+        return self.state is CompactionState.INITIATED and is_rebalance
+
+    @property
     def _is_in_our_pool(self) -> bool:
         return _OUR_POOL.fullmatch(self.pool or "") is not None
 

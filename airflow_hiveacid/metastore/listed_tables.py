@@ -14,7 +14,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -48,8 +48,13 @@ def is_pattern(name: str) -> bool:
     return any(sign in name for sign in "*?[")
 
 
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Return whether a full table name matches a pattern of `transactional_tables`."""
+    return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
+
+
 def transactional_tables(
-    client: MetastorePort, patterns: Sequence[str]
+    client: MetastorePort, patterns: Sequence[str], *, only: Collection[TableRef] | None = None
 ) -> Iterator[tuple[str, TableInfo | InvalidNameError | MetastoreCallError]]:
     """Yield the transactional tables of all databases whose names match one of the patterns.
 
@@ -61,18 +66,20 @@ def transactional_tables(
         client: the metastore.
         patterns: names such as `sales.orders`, with the wildcards `*`, `?` and `[...]`. Upper and
             lower case are equal.
+        only: read none but these tables; None means all tables.
 
     Raises:
         MetastoreError: the metastore does not answer, or does not list the databases or tables.
     """
-    wanted = [pattern.lower() for pattern in patterns]
+    names = None if only is None else {str(ref) for ref in only}
 
     def is_wanted(name: str) -> bool:
-        return any(fnmatchcase(name.lower(), pattern) for pattern in wanted)
+        return (names is None or name.lower() in names) and matches(name, patterns)
 
-    databases = [_pattern_of_databases(pattern) for pattern in wanted]
-    for db in client.list_databases():
-        if not any(fnmatchcase(db.lower(), pattern) for pattern in databases):
+    databases = [_pattern_of_databases(pattern) for pattern in patterns]
+    listed = client.list_databases() if only is None else sorted({ref.db for ref in only})
+    for db in listed:
+        if not matches(db, databases):
             continue
         for name, table in listed_tables(client, db, is_wanted=is_wanted):
             if isinstance(table, Exception) or table.kind is not TransactionalKind.NONE:

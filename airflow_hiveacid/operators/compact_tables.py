@@ -9,7 +9,9 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import (
+    AtEnd,
     CompactionChoice,
     CompactTablesSpec,
 )
@@ -21,6 +23,9 @@ from airflow_hiveacid.plan import arguments
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -37,8 +42,10 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
     Args:
         tables: names or patterns, such as `sales.*` or `demo.orders`.
-        choice: `auto` (by the thresholds below), `minor` or `major`, as for
-            `HiveAcidCompactOperator`.
+        choice: `auto` (by the thresholds below), `minor`, `major` or `queued`, as for
+            `HiveAcidCompactOperator`. With `queued`, the task is a worker of Hive's compaction
+            queue: it compacts the partitions for which a request of another client waits there, the
+            oldest first. Needs a Hive 4 metastore.
         delta_count: `auto` compacts a partition that has at least this many delta directories. By
             default, each table's own threshold applies, as for `HiveAcidCompactOperator`.
         delta_ratio: `auto` compacts a partition if its deltas have at least this fraction of the
@@ -46,6 +53,14 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         max_bytes: the most bytes that all compactions of this task may read; by default no limit.
             The partitions for which a later read saves most come first. The others are left for a
             later task. At least one partition is compacted.
+        pools: with `queued`, serve only the requests of these pools; by default of all.
+        until: the end of the window, as a time of day with its zone (`05:00 Europe/Zurich`) or as a
+            moment (`2026-11-27T05:00+01:00`). The time of day is the first one after the DAG run's
+            `run_after`. From then on, the task starts no partition. What is committed stays, the
+            task succeeds, and `window_ended` in its result is true. A retry within the window
+            continues. A retry after it does nothing.
+        at_end: `finish` lets the running partitions finish; `stop` aborts their transactions, and
+            removes what they have staged.
         plan_only: report what would be compacted, and change nothing.
         on_worker: as for `HiveAcidCompactOperator`.
     """
@@ -61,6 +76,9 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         "delta_count",
         "delta_ratio",
         "max_bytes",
+        "pools",
+        "until",
+        "at_end",
         *ManyTablesOperator.template_fields,
     )
 
@@ -72,6 +90,9 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         delta_count: int | str | None = None,
         delta_ratio: float | str | None = None,
         max_bytes: int | str | None = None,
+        pools: Sequence[str] | str | None = None,
+        until: str | None = None,
+        at_end: str = AtEnd.FINISH.value,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -80,11 +101,19 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         self.delta_count = delta_count
         self.delta_ratio = delta_ratio
         self.max_bytes = max_bytes
+        self.pools = pools
+        self.until = until
+        self.at_end = at_end
+        self._until_s: float | None = None
         early = arguments.EarlyChecks(self.task_id)
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
         early.check(arguments.delta_count, delta_count=delta_count)
         early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
         early.check(arguments.optional_bytes, max_bytes=max_bytes)
+        if arguments.is_settled(choice):
+            early.check(bind(_served_pools, choice), pools=pools)
+        early.check(arguments.window_end, until=until)
+        early.check(bind(arguments.choice, AtEnd), at_end=at_end)
 
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
@@ -95,8 +124,26 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             delta_count=given.delta_count,
             delta_ratio=given.delta_ratio,
             max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
+            pools=_served_pools(self.choice, self.pools, "pools"),
+            until_s=self._until_s,
+            at_end=arguments.choice(AtEnd, self.at_end, "at_end"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
+
+    def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
+        # The run began the window. So all tries of the run have the same window.
+        end = arguments.window_end(self.until, "until")
+        if end is not None:
+            until = end.after(context["dag_run"].run_after)
+            self.log.info("the window ends at %s", until.isoformat())
+            self._until_s = until.timestamp()
+        return super()._run_jobs(context)
+
+    def result_now(self, job: JobSpec) -> JobResult | None:
+        """Return the result if the window has ended."""
+        from airflow_hiveacid.maintenance.without_spark import nothing_in_window  # noqa: PLC0415 - needs Arrow
+
+        return nothing_in_window(job, self.build_job())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Return the result if no partition is due, or the plan with `plan_only`.
@@ -111,3 +158,21 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that was due, and the totals."""
         return table_lines(result.details)
+
+
+def _served_pools(
+    choice: str, pools: Sequence[str] | str | None, argument: str
+) -> tuple[str, ...] | None:
+    """Return the pools whose requests the task serves, or None for all.
+
+    Raises:
+        ConfigurationError: the task does not serve the queue, or the pools are not a list of names.
+    """
+    found = arguments.optional_names(pools, argument)
+    given = arguments.choice(CompactionChoice, choice, "choice")
+    if found is not None and given is not CompactionChoice.QUEUED:
+        raise ConfigurationError(
+            f"{argument} needs choice='queued', found {choice!r}; change the choice, or leave out"
+            f" {argument}"
+        )
+    return found

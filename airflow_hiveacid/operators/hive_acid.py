@@ -386,9 +386,10 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
     Args:
         table: `db.table`.
         partition: `month=1`, or None for every partition.
-        choice: `auto` (by the thresholds below), `minor` or `major`. If something prevents the
-            compaction, `minor` and `major` fail the task, and a retry may succeed; `auto` leaves
-            the compaction to a later run.
+        choice: `auto` (by the thresholds below), `minor`, `major`, or `queued` (as the requests of
+            other clients in the metastore's queue say, and nothing else; Hive 4 only). If something
+            prevents the compaction, `minor` and `major` fail the task, and a retry may succeed;
+            `auto` and `queued` leave the compaction to a later run.
         delta_count: `auto` compacts if there are at least this many delta directories. By default
             (None), the table's own threshold applies: the number in its parameter
             `compactorthreshold.hive.compactor.delta.num.threshold`, or else 10. `off` switches the

@@ -82,25 +82,31 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not define its work without Spark")
 
+    def result_now(self, job: JobSpec) -> JobResult | None:  # noqa: ARG002 - for subclasses
+        """Return the job's result if it needs neither files nor the metastore; else None."""
+        return None
+
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
         """Run a job on the worker, or, if necessary, with Spark."""
-        given = arguments.optional_truth(self.on_worker, "on_worker")
-        has_driver = self._progress.is_woken or self._has_left_driver(context)
-        if has_driver or not (self._may_use_worker if given is None else given):
+        if self._progress.is_woken or self._has_left_driver(context):
             return super().run_one(context, number, job)
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
-        try:
-            with self._with_advice(), hook.metastore() as client:
-                result = self.without_spark(client, spec)
-        except _LEFT_TO_DRIVER as error:
-            if given or self._is_killed:
-                raise
-            self.log.warning("the worker cannot do this job, so a Spark driver does it: %s", error)
-            result = None
+        result = self.result_now(spec)
+        given = arguments.optional_truth(self.on_worker, "on_worker")
+        if result is None and (self._may_use_worker if given is None else given):
+            try:
+                with self._with_advice(), hook.metastore() as client:
+                    result = self.without_spark(client, spec)
+            except _LEFT_TO_DRIVER as error:
+                if given or self._is_killed:
+                    raise
+                self.log.warning(
+                    "the worker cannot do this job, so a Spark driver does it: %s", error
+                )
         if result is None:
             return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)

@@ -31,6 +31,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.limits import HealthLimits
+from airflow_hiveacid.plan.window import WindowEnd
 
 _E = TypeVar("_E", bound=enum.Enum)
 
@@ -395,6 +396,19 @@ def optional_bytes(value: int | str | None, argument: str) -> int | None:
     if found < 1:
         raise ConfigurationError(f"{argument} must be 1 or more, found {found}")
     return found
+
+
+def window_end(value: str | None, argument: str) -> WindowEnd | None:
+    """Return the end of a window; None for a blank string from a template.
+
+    Raises:
+        ConfigurationError: the value is neither a time of day with a zone, nor a moment.
+    """
+    found = text(value or "", argument).strip()
+    try:
+        return WindowEnd.parse(found) if found else None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{argument}: {error}") from error
 
 
 def optional_number(value: float | str | None, argument: str) -> float | None:

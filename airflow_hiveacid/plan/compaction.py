@@ -177,7 +177,8 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
 
     Args:
         state: the state that a compactor sees; its high watermark is below all open write IDs.
-        choice: what was requested; AUTO applies the thresholds.
+        choice: what was requested; AUTO applies the thresholds. QUEUED is no answer here: the
+            request in the queue says MINOR or MAJOR.
         policy: the thresholds.
         can_hide_until_commit: whether results may have a `_v` suffix. The suffix needs a Hive 4
             metastore, and readers that understand the suffix (`only_hive_4_reads`).
@@ -312,6 +313,8 @@ def _kind(
             return False, "requested"
         case CompactionChoice.AUTO:
             return decide(state, policy)
+        case CompactionChoice.QUEUED:
+            raise ValueError("the request in the queue says which kind of compaction to plan")
 
 
 def _why_minor_cannot(

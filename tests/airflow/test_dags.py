@@ -12,17 +12,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import RetryAction, TriggerRule
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk import TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.errors import MetastoreUnavailableError
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import (
+    AtEnd,
     CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
@@ -31,6 +31,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
 from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
 from airflow_hiveacid.plan.arguments import partition_name
+from airflow_hiveacid.plan.window import WindowEnd
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
 from demo.flights_table import FLIGHTS
 from demo.runs import BOOTSTRAP, COMPACTION, DAGS, FEED, MERGE
@@ -72,6 +73,7 @@ EXAMPLES = (
     "hiveacid_operations",
 )
 CHANGES = "file:///changes"
+_LATE = datetime(2026, 12, 24, 23, 30, tzinfo=UTC)  # already the 25th in Zurich
 
 
 @pytest.fixture(scope="module")
@@ -330,6 +332,8 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
     given = {
         "tables": ["sales.*", "demo.orders"],
         "max_bytes": 10,
+        "until": "05:00 Europe/Zurich",
+        "blackout_days": [],
         "retention_hours": 0.5,
         "plan_only": plan_only,
     }
@@ -343,34 +347,61 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
         jobs.append(task.build_job())
     tables = ("sales.*", "demo.orders")
     assert jobs == [
-        CompactTablesSpec(tables=tables, max_bytes=10, plan_only=plan_only),
+        CompactTablesSpec(tables=tables, max_bytes=10, at_end=AtEnd.STOP, plan_only=plan_only),
         CleanTablesSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
     ]
 
 
-def test_the_warehouse_dag_runs_once_a_night_and_ends_before_the_day(dag_bag: DagBag) -> None:
-    dag = dag_bag.dags["compact_warehouse"]
-    begin = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    runs = list(serialised(dag).iter_dagrun_infos_between(begin, begin + timedelta(days=3)))
-    assert [run.run_after.hour for run in runs] == [0, 0, 0]  # one o'clock in Zurich
-    assert (dag.catchup, dag.max_active_runs) == (False, 1)
-    limits = [dag.get_task(task_id).execution_timeout for task_id in ("compact", "clean")]
-    assert sum(limits, timedelta()) <= dag.dagrun_timeout <= timedelta(hours=5)
+def nights(dag: DAG, first: datetime) -> list[datetime]:
+    """When the runs of the next three nights begin."""
+    runs = serialised(dag).iter_dagrun_infos_between(first, first + timedelta(days=3))
+    return [run.run_after for run in runs]
 
 
-@pytest.mark.parametrize("task_id", ["compact", "clean"])
-def test_a_time_out_of_the_warehouse_dag_is_not_retried_so_that_the_cleaning_has_time(
-    dag_bag: DagBag, task_id: str
+@pytest.mark.promise("C6", "A10")
+@pytest.mark.parametrize(
+    ("first", "hours"),
+    [
+        (datetime(2026, 1, 1, 12, tzinfo=UTC), [4, 4, 4]),
+        (datetime(2026, 3, 27, 12, tzinfo=UTC), [4, 3, 4]),
+        (datetime(2026, 10, 23, 12, tzinfo=UTC), [4, 5, 4]),
+    ],
+    ids=["winter", "clocks forward", "clocks back"],
+)
+def test_the_warehouse_dag_runs_once_a_night_from_one_to_five(
+    dag_bag: DagBag, first: datetime, hours: list[int]
 ) -> None:
-    policy = dag_bag.dags["compact_warehouse"].get_task(task_id).retry_policy
-    actions = [
-        policy.evaluate(error, try_number=1, max_tries=3).action
-        for error in (
-            AirflowTaskTimeout(),
-            MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer"),
-        )
-    ]
-    assert actions == [RetryAction.FAIL, RetryAction.RETRY]
+    dag, zone = dag_bag.dags["compact_warehouse"], ZoneInfo("Europe/Zurich")
+    begins = nights(dag, first)
+    until = WindowEnd.parse(dag.params["until"])
+    ends = [until.after(begin) for begin in begins]
+    assert [begin.astimezone(zone).hour for begin in begins] == [1, 1, 1]
+    assert [end.astimezone(zone).hour for end in ends] == [5, 5, 5]
+    took = [end.astimezone(UTC) - begin for begin, end in zip(begins, ends, strict=True)]
+    assert took == [timedelta(hours=one) for one in hours]
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    cleaning = dag.get_task("clean").execution_timeout
+    assert timedelta(hours=4) + cleaning <= dag.dagrun_timeout <= timedelta(hours=5)
+
+
+@pytest.mark.promise("A10")
+def test_the_warehouse_dag_skips_the_nights_of_black_out_days(
+    dag_bag: DagBag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Midnight in Zurich is on the day before in UTC."""
+    dag = dag_bag.dags["compact_warehouse"]
+    gate = dag.get_task("is_open")
+    assert (gate.downstream_task_ids, gate.ignore_downstream_trigger_rules) == ({"compact"}, True)
+    module = sys.modules[gate.python_callable.__module__]
+    found = []
+    for begin in (*nights(dag, datetime(2026, 12, 23, 12, tzinfo=UTC)), _LATE):
+        context = {
+            "dag_run": SimpleNamespace(run_after=begin),
+            "params": {"blackout_days": ["2026-12-25"]},
+        }
+        monkeypatch.setattr(module, "get_current_context", lambda given=context: given)
+        found.append(gate.python_callable())
+    assert found == [True, False, True, False]
 
 
 def test_the_warehouse_dag_cleans_after_a_failed_compaction_and_fails_nevertheless(

@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    AtEnd,
     CleanSpec,
     CleanTablesSpec,
     CompactionChoice,
@@ -209,6 +210,21 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         ),
     ),
     (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactTablesSpec(tables=("a.*", "*"))),
+    (
+        HiveAcidCompactTablesOperator,
+        {
+            "tables": "*",
+            "choice": "queued",
+            "pools": "{{ 'etl' }}, default",
+            "at_end": "{{ 'Stop' }}",
+        },
+        CompactTablesSpec(
+            tables=("*",),
+            choice=CompactionChoice.QUEUED,
+            pools=("etl", "default"),
+            at_end=AtEnd.STOP,
+        ),
+    ),
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "delta_ratio": "{{ 'off' }}"},
@@ -565,6 +581,10 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCompactTablesOperator, {"tables": []}, "tables must have at least one entry"),
     (HiveAcidCompactTablesOperator, {"tables": "sales"}, "such as sales.orders, sales"),
     (HiveAcidCompactTablesOperator, {"tables": "a.*", "max_bytes": 0}, "max_bytes must be 1 or"),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*", "pools": "etl"}, "pools needs choice"),
+    (HiveAcidCompactTablesOperator, {"tables": "*", "until": "05:00"}, "time of day with its zone"),
+    (HiveAcidCompactTablesOperator, {"tables": "*", "at_end": "kill"}, "one of finish, stop"),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*", "pools": 1}, "pools must be a list"),
     (HiveAcidCompactOperator, {"table": "db.t", "plan_only": "no"}, "plan_only must be true or"),
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
     (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -17,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
+    MetastoreVersionError,
     PartitionsFailedError,
     TableNotFoundError,
     TaskKilledError,
@@ -29,6 +32,7 @@ from airflow_hiveacid.maintenance import (
     clean_table,
     compaction_planner,
     tables_planner,
+    window,
     without_spark,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -152,6 +156,89 @@ def test_a_request_of_another_client_makes_the_table_due(
     client.request_compaction(_REF, None, CompactionType.MAJOR)
     run_task(_compact(spark))
     assert len(spark.calls) == 1
+
+
+@pytest.mark.parametrize("make", [_compact, _compact_tables])
+def test_a_worker_of_the_queue_starts_spark_only_for_a_waiting_request(
+    spark: FakeSpark, client: FakeClient, make: Make
+) -> None:
+    result = run_task(make(spark, choice="queued", delta_count=1))
+    assert (spark.calls, result["status"]) == ([], "nothing_to_do")
+    client.request_compaction(_REF, None, CompactionType.MAJOR)
+    planned = run_task(make(spark, choice="queued", plan_only=True))
+    assert [one["kind"] for one in planned["details"]["compactions"]] == ["major"]
+    assert spark.calls == []
+    run_task(make(spark, choice="queued"))
+    assert len(spark.calls) == 1
+
+
+def test_an_empty_queue_needs_no_files_on_the_worker(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_planner, "list_table", None)
+    assert run_task(_compact_tables(spark, choice="queued"))["status"] == "nothing_to_do"
+    assert spark.calls == []
+
+
+def test_a_worker_of_the_queue_starts_no_spark_on_hive_3(
+    spark: FakeSpark, client: FakeClient
+) -> None:
+    client.server.generation = MetastoreGeneration.V3
+    for make in (_compact, _compact_tables):
+        with pytest.raises(MetastoreVersionError, match="only Hive's own workers"):
+            run_task(make(spark, choice="queued"))
+    assert spark.calls == []
+
+
+def _of_night(begin: datetime) -> dict[str, Any]:
+    """The context of a task whose DAG run began then."""
+    return context_of(dag_run=SimpleNamespace(clear_number=0, run_after=begin))
+
+
+@pytest.mark.promise("C6", "A10")
+def test_a_compaction_starts_in_its_window_and_not_after_it(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both tries of the night's run have the same window, and the retry comes after it."""
+    begin = datetime(2026, 3, 29, 0, tzinfo=UTC)  # 01:00 in Zurich; the clocks are set forward
+
+    def run_at(hour: int) -> dict[str, Any]:
+        now_s = (begin + timedelta(hours=hour, minutes=-1)).timestamp()
+        with monkeypatch.context() as patch:
+            patch.setattr(window, "time", SimpleNamespace(time=lambda: now_s))
+            task = _compact_tables(spark, delta_count=2, until="{{ '05:00' }} Europe/Zurich")
+            return run_task(task, _of_night(begin))  # type: ignore[no-any-return]
+
+    run_at(3)
+    assert len(spark.calls) == 1
+    log = TaskLog.of_tasks(monkeypatch)
+    result = run_at(4)
+    assert len(spark.calls) == 1
+    assert (result["status"], result["details"]["window_ended"]) == ("nothing_to_do", True)
+    assert "the window ends at 2026-03-29T05:00:00+02:00" in log.lines
+    assert "the window has ended; a later run continues" in log.lines
+
+
+def test_after_the_window_no_spark_starts_even_if_a_driver_would_plan(spark: FakeSpark) -> None:
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    for given in ({"on_worker": False}, {"env_vars": {"A": "b"}}, {"choice": "major"}):
+        result = run_task(_compact_tables(spark, until="05:00 UTC", **given), _of_night(begin))
+        assert result["details"]["window_ended"] is True
+    assert spark.calls == []
+
+
+def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> None:
+    begin = datetime(2026, 11, 27, 0, tzinfo=UTC)
+    moments = {
+        "05:00 Europe/Zurich": datetime(2026, 11, 27, 4, tzinfo=UTC),
+        "{{ dag_run.run_after + macros.timedelta(hours=3) }}": begin + timedelta(hours=3),
+        "": None,
+    }
+    for until, end in moments.items():
+        task = _compact_tables(spark, until=until, plan_only=True)
+        context = {**_of_night(begin), "macros": SimpleNamespace(timedelta=timedelta)}
+        run_task(task, context)
+        assert task.build_job().until_s == (None if end is None else end.timestamp())
 
 
 def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(

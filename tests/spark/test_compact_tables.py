@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import PartitionsFailedError
+from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CleanTablesSpec, CompactTablesSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}
@@ -95,3 +100,37 @@ def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> No
     assert aborted
     assert lab.run(spec).status is JobStatus.COMMITTED
     assert _compacted(lab) == {"whole": 1, "parts": 2, "inserts": 1, "quiet": 0}
+
+
+@pytest.mark.promise("C6")
+def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_them(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fill(lab)
+    before, nap_s = lab.rows("whole"), 120.0
+
+    def nap(_: object) -> Iterator[object]:
+        time.sleep(nap_s)
+        yield from ()
+
+    spec = CompactTablesSpec(
+        tables=(f"{lab.db}.[pw]*",), delta_count=3, until_s=time.time() + 20, at_end=AtEnd.STOP
+    )
+    began_s = time.monotonic()
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket_tasks, "_compact_task", nap)
+        result = lab.run(spec)
+    assert 15 < time.monotonic() - began_s < nap_s
+    assert (result.status, result.details["window_ended"]) == (JobStatus.NOTHING_TO_DO, True)
+    found: Any = result.details["compactions"]
+    assert len(found) == 3
+    assert all("left for a later job, because the window has ended" in one["why"] for one in found)
+    left = [
+        path for name in ("whole", "parts") for path in lab.root(name).rglob(f"{STAGING_PREFIX}*")
+    ]
+    assert left == []
+    assert list(lab.client.valid_txns().open) == []
+    again = lab.run(CompactTablesSpec(tables=spec.tables, delta_count=3))
+    assert again.status is JobStatus.COMMITTED
+    assert _compacted(lab) == {"whole": 1, "parts": 2, "inserts": 0, "quiet": 0}
+    assert lab.rows("whole") == before

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import airflow_hiveacid
+from airflow_hiveacid.format.errors import PartitionsFailedError, StorageError
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionState,
+    CompactionType,
+    fitting_job_id,
+)
 from tests.support.spark_lab import make_lab
 
 if TYPE_CHECKING:
@@ -82,6 +89,76 @@ def test_our_compaction_serves_a_request_of_hives_initiator(
     assert CompactionState.READY_FOR_CLEANING in states.values()
     assert waiting(lab, "t") == []
     assert lab.rows("t") == ROWS
+
+
+def served(lab: Lab, **more: object) -> list[tuple[str, str, str]]:
+    """Serve the queue with one job; the tables and partitions that it compacted, and how."""
+    spec = CompactTablesSpec(tables=(f"{lab.db}.*",), choice=CompactionChoice.QUEUED, **more)  # type: ignore[arg-type]
+    found: Any = lab.run(spec).details["compactions"]
+    return [(one["table"].split(".")[1], one["partition"], one["kind"]) for one in found]
+
+
+def test_a_worker_of_the_queue_serves_hives_initiator_and_requests_by_hand(
+    lab_initiating: Lab,
+) -> None:
+    lab = lab_initiating
+    lab.table("asked", {"id": "bigint"}, partition={"day": "int"})
+    lab.table("other", {"id": "bigint"})
+    lab.insert("other", [(0,)], ["id"])
+    ref, rebalanced = lab.info("asked").ref, lab.info("other").ref
+    lab.client.request_compaction(rebalanced, None, CompactionType.REBALANCE)
+    for row in ROWS:
+        lab.insert("asked", [(*row, 1), (*row, 2)], ["id", "day"])
+        if row == ROWS[0]:  # before the initiator, which requests nothing while a request waits
+            second = PartitionName(("day",), ("2",))
+            lab.client.request_compaction(ref, second, CompactionType.MAJOR, pool="etl")
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while len(asked := waiting(lab, "asked")) < 2:
+        assert time.monotonic() < give_up_s, lab.client.show_compactions(ref)
+        time.sleep(0.2)
+    kinds = {str(entry.partition): entry.compaction_type.value for entry in asked}
+    assert served(lab, pools=("etl",)) == [("asked", "day=2", "major")]
+    assert served(lab) == [("asked", "day=1", kinds["day=1"])]
+    assert served(lab) == []
+    (left,) = lab.client.show_compactions(rebalanced)
+    assert (left.state, left.worker_id) == (CompactionState.INITIATED, None)
+    assert len(lab.rows("asked")) == 2 * len(ROWS)
+
+
+def test_show_compactions_shows_our_worker_its_application_and_how_it_ended(
+    lab_initiating: Lab,
+) -> None:
+    lab = lab_initiating
+    lab.table("t", {"id": "bigint"})
+    insert_rows(lab, "t")
+    ref, application = lab.info("t").ref, lab.spark.sparkContext.applicationId
+    lab.client.request_compaction(ref, None, CompactionType.MAJOR)
+    spec = CompactTablesSpec(tables=(f"{lab.db}.t",), choice=CompactionChoice.QUEUED)
+    seen: list[CompactionEntry] = []
+
+    def fail(step: str) -> None:
+        if step == "staged":
+            seen.extend(lab.client.clone().show_compactions(ref))
+            raise StorageError("the disk is full")
+
+    with pytest.raises(PartitionsFailedError, match="the disk is full"):
+        lab.run(spec, job_key="dag/run/compact/-1", on_step=fail)
+    at_work = max(seen, key=lambda e: e.entry_id or 0)
+    assert at_work.state is CompactionState.WORKING
+    assert at_work.worker_id == "hiveacid-dag/run/compact/-1"
+    assert at_work.worker_version == airflow_hiveacid.__version__
+    assert at_work.job_id == fitting_job_id(application)
+    assert at_work.started_s is not None
+    entries = {e.entry_id: e for e in lab.client.show_compactions(ref)}
+    failed = entries[at_work.entry_id]
+    assert (failed.state, failed.job_id) == (CompactionState.REFUSED, fitting_job_id(application))
+    assert failed.worker_id == at_work.worker_id
+    assert failed.reason == "StorageError: the disk is full"
+    assert lab.run(spec).status is JobStatus.COMMITTED
+    newest = max(lab.client.show_compactions(ref), key=lambda e: e.entry_id or 0)
+    assert newest.state is CompactionState.READY_FOR_CLEANING
+    assert newest.job_id == fitting_job_id(application)
+    assert newest.initiator_id
 
 
 def test_hives_initiator_stops_after_failed_entries_but_not_after_refused_entries(

@@ -23,20 +23,40 @@ class Off(enum.StrEnum):
 
 
 class CompactionChoice(enum.Enum):
-    """The requested kind of compaction."""
+    """The requested kind of compaction.
+
+    With QUEUED, the metastore's queue requests it: only partitions with a waiting request of
+    another client are compacted, each as its request says.
+    """
 
     AUTO = "auto"
     MINOR = "minor"
     MAJOR = "major"
+    QUEUED = "queued"
+
+    @property
+    def insists(self) -> bool:
+        """True if a blocked compaction fails the job; otherwise, a later job does it."""
+        return self in (CompactionChoice.MINOR, CompactionChoice.MAJOR)
+
+
+class AtEnd(enum.Enum):
+    """What happens at the end of a job's window to the partitions that are running.
+
+    With FINISH, they finish. With STOP, their transactions are aborted.
+    """
+
+    FINISH = "finish"
+    STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactSpec:
     """Compact a table or one partition (`month=1`); AUTO applies the thresholds.
 
-    Suppose a needed compaction is blocked. Then MINOR and MAJOR fail, and AUTO only reports the
-    reason in its result. AUTO compacts in two cases: there are at least `delta_count` delta
-    directories, or the deltas have at least `delta_ratio` times the size of the base.
+    Suppose a needed compaction is blocked. Then MINOR and MAJOR fail, and AUTO and QUEUED only
+    report the reason in their result. AUTO compacts in two cases: there are at least `delta_count`
+    delta directories, or the deltas have at least `delta_ratio` times the size of the base.
     `plan.compaction_policy` says what applies if a threshold is None.
     """
 
@@ -55,8 +75,12 @@ class CompactTablesSpec:
     `tables` are names or patterns, such as `sales.orders` or `sales.*`. Each partition is compacted
     as with `CompactSpec`, in its own transaction. If one partition fails, the others are compacted
     nevertheless, and then the job fails. `max_bytes` limits the input of all compactions of the
-    job. The partitions with the highest score (`CompactionPlan.score`) come first; the others
-    remain for a later job.
+    job. The partitions with the highest score (`CompactionPlan.score`) come first, or with QUEUED
+    the oldest requests; the others remain for a later job. With QUEUED, `pools` are the pools whose
+    requests are served; None means all pools.
+
+    From `until_s` on (seconds since 1970), the job starts no partition, and `at_end` says what
+    happens to the running ones. What is committed stays, and the job succeeds.
     """
 
     tables: tuple[str, ...]
@@ -64,12 +88,19 @@ class CompactTablesSpec:
     delta_count: int | Off | None = None
     delta_ratio: float | Off | None = None
     max_bytes: int | None = None
+    pools: tuple[str, ...] | None = None
+    until_s: float | None = None
+    at_end: AtEnd = AtEnd.FINISH
     plan_only: bool = False
 
     @property
     def target(self) -> str:
         """The names and patterns, as text for messages."""
         return ", ".join(self.tables)
+
+    def serves(self, pool: str | None) -> bool:
+        """Return whether a job with QUEUED serves the requests of a pool."""
+        return self.pools is None or pool in self.pools
 
     def of_table(self, table: str) -> CompactSpec:
         """Return the spec that compacts one of the tables."""

@@ -67,7 +67,8 @@ def table_lines(details: Mapping[str, Any]) -> Sequence[str]:
         f"{details.get('tables', 0):,} tables with {partitions:,} partitions: {done:,} compacted,"
         f" {len(found) - done:,} due but not compacted, {partitions - len(found):,} not due"
     )
-    return (*_aligned(head, rows), totals, *_skipped_lines(details))
+    ended = ["the window has ended; a later run continues"] if details.get("window_ended") else ()
+    return (*_aligned(head, rows), totals, *_skipped_lines(details), *ended)
 
 
 def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:

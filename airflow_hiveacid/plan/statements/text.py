@@ -179,6 +179,9 @@ def _compaction(job: CompactSpec) -> str:
     if job.choice is CompactionChoice.AUTO:
         due = " or ".join(_thresholds(job))
         return _planned(f"{head} 'minor' -- or 'major', at {due}", plan_only=job.plan_only)
+    if job.choice is CompactionChoice.QUEUED:
+        queued = f"{head} 'minor' -- or 'major', as the request in the queue says"
+        return _planned(queued, plan_only=job.plan_only)
     return _planned(f"{head} '{job.choice.value}'", plan_only=job.plan_only)
 
 

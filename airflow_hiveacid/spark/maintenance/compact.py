@@ -152,7 +152,7 @@ class Compactor:
     def _compact_as(self, wanted: CompactionPlan, partition: PartitionInfo) -> CompactionOutcome:
         look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
         with (
-            job_group(self.spark, f"{self.attempt} {partition.name}") as cancel,
+            job_group(self.spark, f"{self.attempt} {self.table.ref} {partition.name}") as cancel,
             compacting(
                 self.client,
                 table=self.table,
@@ -215,6 +215,10 @@ class Compactor:
         work: CompactionWork,
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
+        if self.spec.choice is CompactionChoice.QUEUED and not work.served:
+            why = "the request no longer waits in the metastore's queue"
+            work.refuse(why, is_pointless=True)
+            return planned_outcome(partition, NoCompaction(why=why))
         check_partition(self.client, self.table, partition)
         kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
         plan = self._planner.decide(self._planner.state(partition, work.snapshot), kind)

@@ -2,31 +2,43 @@
 
 Partitions of all tables are compacted in parallel. Each partition has its own transaction, as in
 `compact_table`. A partition that cannot be compacted does not stop the others; the job fails at its
-end.
+end. After the end of the job's window, no partition starts.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from typing import TYPE_CHECKING
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError
 from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
 from airflow_hiveacid.maintenance.results import compactions_result
 from airflow_hiveacid.maintenance.tables_planner import plan_tables
+from airflow_hiveacid.maintenance.window import Window
+from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
-    from airflow_hiveacid.maintenance.tables_planner import Piece, TablesPlan
+    from airflow_hiveacid.maintenance.tables_planner import Due, TablesPlan
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
+
+_LOOK_EVERY_S: Final = 0.5
+# The steps of a compaction after its result is published. The few calls up to its commit cost less
+# than the work that an abort would discard.
+_PUBLISHED: Final = frozenset({"published", "body_done", "committed", "marked"})
 
 
 def compact_tables(job: JobContext) -> JobResult:
@@ -38,16 +50,20 @@ def compact_tables(job: JobContext) -> JobResult:
         PartitionsFailedError: a table or partition failed. The others are done.
     """
     spec = job.job_of(CompactTablesSpec)
+    ended = nothing_in_window(job.spec, spec)
+    if ended is not None:
+        return ended
     run = plan_tables(job.client, spec)
     if spec.plan_only:
         run.report_due()
     else:
-        _compact(job, run)
+        _compact(job, run, Window.of(spec))
     run.check(spec.target, run.done)
     return compactions_result(job.spec, spec, run)
 
 
-def _compact(job: JobContext, run: TablesPlan) -> None:
+def _compactions(job: JobContext, run: TablesPlan) -> dict[TableRef, TableCompaction]:
+    """Return the tables with due partitions that can be written; the others fail."""
     compactions: dict[TableRef, TableCompaction] = {}
     for facts in {one.piece.facts.table.ref: one.piece.facts for one in run.due}.values():
         table = facts.table
@@ -57,19 +73,72 @@ def _compact(job: JobContext, run: TablesPlan) -> None:
             compactions[table.ref] = TableCompaction.of(job, facts)
         except HiveAcidError as error:
             run.fail(str(table.ref), error)
-    pieces = [one.piece for one in run.due if one.piece.facts.table.ref in compactions]
+    return compactions
 
-    def compact(client: MetastorePort, piece: Piece) -> CompactionOutcome:
-        own = compactions[piece.facts.table.ref]
-        return own.compactor(job, client).compact(piece.partition)
 
-    found = run.each(
-        job.client,
-        pieces,
-        compact,
-        where=lambda piece: piece.where,
-        at_once=job.spark.sparkContext.defaultParallelism,
-    )
-    for piece, outcome in found:
-        log.info("%s: %s", piece.where.name, outcome.text)
-        run.outcomes.append((piece.table, outcome))
+def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
+    compactions = _compactions(job, run)
+    on_step = _checking(window, job.on_step)
+
+    def compact(client: MetastorePort, one: Due) -> CompactionOutcome | None:
+        """Compact a partition; return None if it is left, because the window has ended."""
+        if window.is_over:
+            return None
+        compactor = compactions[one.piece.facts.table.ref].compactor(job, client)
+        try:
+            return dataclasses.replace(compactor, on_step=on_step).compact(one.piece.partition)
+        except JobFailedError as error:
+            if isinstance(error, TaskKilledError) or not window.is_stopped:
+                raise
+            log.info("%s: stopped at the end of the window: %s", one.piece.where.name, error)
+            return None
+
+    with _stopping(job, window):
+        found = run.each(
+            job.client,
+            [one for one in run.due if one.piece.facts.table.ref in compactions],
+            compact,
+            where=lambda one: one.piece.where,
+            at_once=job.spark.sparkContext.defaultParallelism,
+        )
+    for one, outcome in found:
+        if outcome is None:
+            run.leave(one)
+            continue
+        log.info("%s: %s", one.piece.where.name, outcome.text)
+        run.outcomes.append((one.piece.table, outcome))
+
+
+def _checking(window: Window, on_step: Callable[[str], None]) -> Callable[[str], None]:
+    """Return an `on_step` that ends a compaction at its next step once the window stops it."""
+
+    def check(step: str) -> None:
+        on_step(step)
+        if window.is_stopped and step not in _PUBLISHED:
+            raise JobFailedError("the window has ended")
+
+    return check
+
+
+@contextmanager
+def _stopping(job: JobContext, window: Window) -> Iterator[None]:
+    """Cancel Spark's jobs during a block once the window stops them.
+
+    Cancel them again and again, because a compaction may start its next Spark job after a cancel.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_LOOK_EVERY_S):
+            if window.is_stopped:
+                job.spark.sparkContext.cancelAllJobs()
+
+    watcher = threading.Thread(target=watch, name="window", daemon=True)
+    if window.stops:
+        watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if window.stops:
+            watcher.join()

@@ -534,8 +534,8 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
     listed: list[int] = []
     tables_of = many_tables.transactional_tables
 
-    def counted(client: FakeClient, names: Sequence[str]) -> Any:  # noqa: ANN401
-        for name, table in tables_of(client, names):
+    def counted(client: FakeClient, names: Sequence[str], **only: Any) -> Any:  # noqa: ANN401
+        for name, table in tables_of(client, names, **only):
             read.append(name)
             yield name, table
 

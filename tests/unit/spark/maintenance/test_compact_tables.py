@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     CorruptFileError,
     FencedError,
     MetastoreCallError,
+    MetastoreVersionError,
     NotTransactionalError,
     PartitionsFailedError,
     StorageError,
@@ -29,14 +31,23 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef, Trans
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactTablesSpec, Off
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CompactionChoice,
+    CompactSpec,
+    CompactTablesSpec,
+    Off,
+)
 from airflow_hiveacid.maintenance import (
     compaction_planner,
     many_tables,
     side_by_side,
     tables_planner,
 )
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, thresholds_of
+from airflow_hiveacid.maintenance.compaction_planner import (
+    CompactionFacts,
+    plan_table,
+    thresholds_of,
+)
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.plan.compaction_policy import (
@@ -47,6 +58,7 @@ from airflow_hiveacid.plan.compaction_policy import (
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.maintenance import bucket_tasks
+from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
@@ -61,7 +73,7 @@ from tests.unit.spark.maintenance.rig import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.results import JobResult
@@ -636,3 +648,32 @@ def test_a_job_plans_by_both_of_the_thresholds_that_its_task_gives(
     policy = thresholds_of(owned, many.of_table(str(table.ref)))
     assert policy == given.policy_for(owned)
     assert policy.delta_ratio == (delta_ratio or 0.7)
+
+
+def test_each_partition_of_each_table_has_its_own_group_of_spark_jobs(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction that loses its transaction cancels the jobs of its group."""
+    groups: list[str] = []
+
+    @contextmanager
+    def group(_: object, name: str) -> Iterator[Callable[[], None]]:
+        groups.append(name)
+        yield lambda: None
+
+    monkeypatch.setattr(compact_module, "job_group", group)
+    for name in ("a", "b"):
+        warehouse.table(name, 3)
+    warehouse.partitioned("c", ["1", "2"])
+    warehouse.partitioned("d", ["1"])
+    warehouse.compact("default.*")
+    assert len(set(groups)) == len(groups) == 5
+
+
+@pytest.mark.parametrize("server", [MetastoreGeneration.V3], indirect=True)
+def test_no_job_can_serve_the_queue_of_hive_3(warehouse: Warehouse) -> None:
+    table, queued = warehouse.table("a", 3), CompactionChoice.QUEUED
+    with pytest.raises(MetastoreVersionError, match="Use choice 'auto'"):
+        warehouse.compact("default.*", choice=queued)
+    with pytest.raises(MetastoreVersionError, match="needs a Hive 4 metastore"):
+        plan_table(warehouse.client, table, CompactSpec(target="default.a", choice=queued))
