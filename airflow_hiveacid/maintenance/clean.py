@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("hiveacid")
 
 _COMMITS_REMEMBERED_S: Final = 30 * 86400.0
+_MOST_REASON: Final = 100  # characters
 _HORIZON: Final = "horizon "
 """Prefix of the notes that record when each horizon of a partition was written."""
 _HELD: Final = "held "
@@ -473,8 +474,14 @@ class Cleaner:
                 # Metastore 4.0.1 on PostgreSQL cannot mark entries of an unpartitioned table
                 # ("could not determine data type of parameter"). The files are still removed; the
                 # entry stays in the queue.
-                reason = str(error).partition("\n")[0]  # a long Java stack trace follows
-                log.warning("compaction %s stays ready for cleaning: %s", entry.entry_id, reason)
+                reason = str(error).partition("\n")[0][:_MOST_REASON]  # pages of Java follow
+                log.warning(
+                    "%s: compaction %s is cleaned, but stays in the queue, because the metastore"
+                    " failed (4.0.1 on PostgreSQL always fails for unpartitioned tables): %s",
+                    entry.table,
+                    entry.entry_id,
+                    reason,
+                )
                 continue
             notes.forget_compaction(entry.entry_id)
             marked.append(entry.entry_id)

@@ -170,6 +170,10 @@ class HiveJudge(Engine):
             raise JudgeError(f"compaction of {table} ended as {outcome}")
         return outcome
 
+    def work(self) -> None:
+        """Runs Hive's worker once, on the oldest request that any worker may take, if any."""
+        self._process.request({"op": "work"})
+
     def clean(self) -> int:
         """Runs Hive's cleaner over everything ready for cleaning; returns the number of tasks."""
         tasks: int = self._process.request({"op": "clean"})[1]["tasks"]

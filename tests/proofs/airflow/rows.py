@@ -34,6 +34,14 @@ application commits one transaction on its task's table in the real metastore.
   started.
 * *Seconds* depend on the machine. Other programs kept both of the machine's cores busy.
 
+The plays `examples` and `warehouse` kill nothing, and run real Spark jobs on this machine.
+`warehouse` is not among the plays of `make airflow`, because it takes long:
+`WAREHOUSE_MINUTES=60 WAREHOUSE_TABLES=200 make airflow PLAYS=warehouse`. It runs
+`compact_warehouse` every 3 minutes while three writers change the tables: our storage code, our
+Spark jobs, and Hive. Hive 4.0.1's initiator, worker and cleaner run, too. Our reader and Trino read
+random tables all the time and compare them with a model; Hive reads all tables at the end. A
+*round* is a run of the task `compact`. The deltas of every partition are counted once a minute.
+
 | play | what happens | seen | as promised | seconds |
 |---|---|---|---|---|
 """

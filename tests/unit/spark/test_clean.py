@@ -176,12 +176,14 @@ def test_an_entry_that_the_metastore_cannot_mark_is_logged_in_one_line_and_kept(
     assert claim is not None
     client.mark_compacted(claim)
     TableNotes.of(place.table).note_highest_write_id(claim.entry_id, WriteId(2))
-    page = MetastoreCallError(method="mark_cleaned", reason="no data type\n\tat org.postgresql")
+    page = MetastoreCallError(method="mark_cleaned", reason=f"no data type {'x' * 2000}\n\tat org")
     client.server.break_next("mark_cleaned", page, is_done=False)
     assert place.clean(at_s=1000.0) == [BASE]
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert warning.startswith(f"{place.table.ref}: compaction {claim.entry_id} is cleaned, but")
     assert "no data type" in warning
     assert "\n" not in warning
+    assert len(warning) < 300
     (entry,) = client.show_compactions(place.table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
     assert place.clean(at_s=2000.0) == [BASE]

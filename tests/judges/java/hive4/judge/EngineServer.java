@@ -25,7 +25,8 @@ import org.apache.hadoop.hive.ql.txn.compactor.handler.RemoteCleaner;
  * Hive 4's engine in one process: statements, its compaction worker and its cleaner, over a remote metastore.
  *
  * <p>Requests by {@code op}: execute {sql}; begin {name, sql} and end {name, commit} keep a writer open between its
- * files and its commit; describe {db, table}; compact {db, table, partition, kind, query_based}; clean; stream {...}.
+ * files and its commit; describe {db, table}; compact {db, table, partition, kind, query_based}; work; clean;
+ * stream {...}.
  */
 public final class EngineServer {
   // A client that does not say what it can do is refused ACID tables (MetastoreDefaultTransformer).
@@ -80,6 +81,9 @@ public final class EngineServer {
         }
       case "compact":
         return compact(request);
+      case "work":
+        work(new HiveConf(base), null);
+        return new JsonObject();
       case "clean":
         return clean();
       case "stream":
@@ -138,13 +142,7 @@ public final class EngineServer {
         throw new IllegalStateException("the metastore did not accept the request: " + queued);
       }
       long id = queued.getId();
-      Worker worker = new Worker();
-      worker.setConf(conf);
-      worker.setPoolName(pool);
-      worker.init(new AtomicBoolean(true)); // asked to stop from the start: one round
-      Thread thread = new Thread(worker::run, "judge-worker");
-      thread.start();
-      thread.join();
+      work(conf, pool);
       JsonObject answer = new JsonObject();
       answer.addProperty("id", id);
       for (ShowCompactResponseElement seen : metastore.client.showCompactions().getCompacts()) {
@@ -155,6 +153,17 @@ public final class EngineServer {
       }
       return answer;
     }
+  }
+
+  /** One round of Hive's own worker: at most one entry of the pool, or of the default pool if it is null. */
+  private static void work(HiveConf conf, String pool) throws Exception {
+    Worker worker = new Worker();
+    worker.setConf(conf);
+    worker.setPoolName(pool);
+    worker.init(new AtomicBoolean(true)); // asked to stop from the start
+    Thread thread = new Thread(worker::run, "judge-worker");
+    thread.start();
+    thread.join();
   }
 
   private static JsonObject clean() throws Exception {

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from random import Random
+
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from tests.proofs.airflow.warehouse.readers import Reading
+from tests.proofs.airflow.warehouse.tables import BASE_ROWS, NOTE_CHARS, Change, Route, Sums, Table
+from tests.proofs.airflow.warehouse.watching import Measured, Round, rounds_above
+
+
+def made() -> Table:
+    info = TableInfo(ref=TableRef("sales", "t"), location="file:/t", columns=())
+    table = Table(info=info, partitions=(), route=Route.FILES, threshold=10)
+    for write_id, change in enumerate((Change(inserted={1: 10, 2: 20}), Change(deleted=[2])), 1):
+        table.record(change, WriteId(write_id))
+    return table
+
+
+def reading(sums: Sums, *, high: int | None, before: int = 1, after: int = 1) -> Reading:
+    table = made()
+    seen = high and ValidWriteIdList(table=table.info.ref, high_watermark=WriteId(high))
+    return Reading(
+        reader="r",
+        table=table,
+        sums=sums,
+        before=before,
+        after=after,
+        began_s=0.0,
+        ended_s=1.0,
+        write_ids=seen or None,
+    )
+
+
+FIRST = Sums(rows=2, ids=3, values=30, products=50, note_chars=2 * NOTE_CHARS)
+SECOND = Sums(rows=1, ids=1, values=10, products=10, note_chars=NOTE_CHARS)
+
+
+def test_a_reading_under_a_known_snapshot_must_show_exactly_its_writes() -> None:
+    assert reading(FIRST, high=1).violation == ""
+    assert reading(SECOND, high=2).violation == ""
+    assert "not as" in reading(SECOND, high=1).violation
+    assert "not as" in reading(FIRST, high=2).violation
+
+
+def test_a_reading_without_snapshot_may_show_a_write_that_was_recorded_meanwhile() -> None:
+    assert reading(FIRST, high=None).violation == ""
+    assert reading(SECOND, high=None).violation == ""
+    assert "not as" in reading(FIRST, high=None, before=2, after=2).violation
+
+
+def test_the_sums_follow_all_kinds_of_changes() -> None:
+    table, random = made(), Random(1)
+    table.next_id = BASE_ROWS
+    table.recent.extend(range(1, 10))
+    for number in range(300):
+        table.record(table.draw(random), WriteId(10 + number))
+    rows = table.rows
+    assert table.states[-1][1] == Sums(
+        rows=len(rows),
+        ids=sum(rows),
+        values=sum(rows.values()),
+        products=sum(one * value for one, value in rows.items()),
+        note_chars=NOTE_CHARS * sum(one < BASE_ROWS for one in rows),
+    )
+
+
+def test_only_whole_rounds_that_left_a_partition_at_its_threshold_count() -> None:
+    name = ("sales.t", "")
+
+    def measured(*counts: int) -> list[Measured]:
+        return [
+            Measured(at_s=60.0 * minute, deltas={name: count}, obsolete=0, notes={})
+            for minute, count in enumerate(counts)
+        ]
+
+    rounds = [Round(began_s=70.0, ended_s=110.0), Round(began_s=130.0, ended_s=170.0)]
+    assert rounds_above(measured(0, 10, 10, 10), {name: 10}, rounds) == {name: 2}
+    assert rounds_above(measured(0, 10, 9, 10), {name: 10}, rounds) == {name: 0}
+    assert rounds_above(measured(0, 0, 10, 10), {name: 10}, rounds) == {name: 1}
