@@ -74,9 +74,11 @@ def _insert(table: TableInfo, *ids: int, **source: Any) -> HiveAcidInsertOperato
     )
 
 
+@pytest.mark.promise("A14")
 def test_rows_are_inserted_deleted_and_compacted_and_a_retry_repeats_nothing(
     warehouse: Warehouse, table: TableInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A metastore and a local Spark suffice: no HiveServer runs."""
     with monkeypatch.context() as patch:
         log = TaskLog.of_tasks(patch)
         inserted = run_task(_insert(table, 1, 2, 3), context_of("insert"))
