@@ -130,3 +130,11 @@ def test_an_untyped_error_is_rebuilt_as_a_failed_job_with_its_type_and_message()
     assert type(again) is JobFailedError
     assert str(again) == "KeyError: 'x'"
     assert not again.retryable
+
+
+def test_a_job_without_statements_has_its_own_result_as_the_only_entry() -> None:
+    for details in ({}, {"statements": []}):
+        result = JobResult(
+            kind="clean", job_key="k", status=JobStatus.COMMITTED, table="d.t", details=details
+        )
+        assert result.statements == [result.to_json()]

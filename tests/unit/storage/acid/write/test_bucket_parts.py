@@ -176,6 +176,20 @@ def test_the_parts_decode_only_stripes_that_change_and_the_others_are_copied(
     assert len(before & after) == 3
 
 
+def test_a_stripe_between_two_stripes_that_change_is_copied_into_the_joined_file(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path / BASE, 1, 4 * STRIPE_ROWS)
+    gone = [(1, 5), (1, 2 * STRIPE_ROWS + 5)]
+    delete(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", 2, *gone)
+    stripes = read_tail(FS, str(tmp_path / BASE)).stripes
+    part_bytes = sum(stripe.length for stripe in stripes[:3])
+    assert len(split(tmp_path, 2, part_bytes).parts) == 2
+    before = bodies(tmp_path / BASE)
+    compact(tmp_path, COLUMNS, ids(2), major=True, part_bytes=part_bytes)
+    assert len(before & bodies(tmp_path / "base_0000002/bucket_00000")) == 2
+
+
 def test_the_limit_of_small_stripes_holds_for_the_whole_bucket_and_not_for_each_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
