@@ -318,9 +318,12 @@ def test_the_rest_of_a_secret_after_a_gap_is_not_shown(
         assert driver.new() == []
         first = ""
     lines = "x\n" * (log_tail.LOG_BYTES // 2 - 15)
-    driver.write(f"{first}{'y' * 50_000}\nsecond{rest}\n{lines}")
-    _, *shown = driver.new()
+    written = f"{first}{'y' * 50_000}\nsecond{rest}\n{lines}"
+    driver.write(written)
+    notice, *shown = driver.new()
     assert set(shown) == {"x"}
+    left_out = len(secret.split("second", 1)[0] + "y" * 50_000 + "\n")
+    assert f"left out at least {left_out} bytes" in notice
 
 
 # ---- which drivers -------------------------------------------------------------------------------

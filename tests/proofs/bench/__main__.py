@@ -11,9 +11,9 @@
 `run` measures, writes the records (build/bench.json, build/bench-cliffs.json or
 build/bench-compaction.json, with the setting beside them), prints the tables, and exits with 0;
 with 1 if a system ends with wrong rows. Records of a part that is measured alone replace its former
-ones. `--changes` measures only the cost of
-reading changes; its records, in build/bench-changes.json, go into no page. `report` prints the
-tables of the last runs again and writes them into docs/performance.md.
+ones. `--changes` measures only the cost of reading changes; its records, in
+build/bench-changes.json, go into no page. `report` prints the tables of the last runs again and
+writes them into docs/performance.md.
 """
 
 from __future__ import annotations
