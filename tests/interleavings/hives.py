@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def _marks_behind_commit() -> bool:
     """Whether the product marks an entry as compacted when its transaction is committed."""
     text = inspect.getsource(compaction_work.compacting)
-    return text.rindex("mark_compacted(") > text.index("except CommitStateUnknownError")
+    return text.rindex("mark_compacted(") > text.rindex("CommitStateUnknownError")
 
 
 NULL_PASSES: Final = _marks_behind_commit()
