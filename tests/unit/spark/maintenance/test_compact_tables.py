@@ -16,8 +16,10 @@ from pyspark.errors import PySparkException
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
     CorruptFileError,
     FencedError,
+    HiveAcidError,
     MetastoreCallError,
     MetastoreVersionError,
     NotTransactionalError,
@@ -515,17 +517,24 @@ def test_an_unwritable_table_is_not_compacted(
     assert (len(there(good, "base_")), there(locked, "base_")) == (1, [])
 
 
-def test_a_newer_copy_of_the_job_ends_this_copy(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error",
+    [
+        FencedError(job_key="k", txn_id=1, newer_txn_id=2),
+        CompactionCancelledError(table="a", partition="", entry_id=1, state="gone", why=""),
+    ],
+)
+def test_a_newer_copy_of_the_job_or_a_cancelled_compaction_ends_the_job(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: HiveAcidError
 ) -> None:
     warehouse.table("a", 3)
     warehouse.table("b", 3)
 
     def fail(*_: object) -> CompactionOutcome:
-        raise FencedError(job_key="k", txn_id=1, newer_txn_id=2)
+        raise error
 
     monkeypatch.setattr(Compactor, "compact", fail)
-    with pytest.raises(FencedError):
+    with pytest.raises(type(error)):
         warehouse.compact("default.*")
 
 
