@@ -431,8 +431,9 @@ def _kept(
     return kept[name]
 
 
+_JVM: Final = types.SimpleNamespace(sc=lambda: types.SimpleNamespace(isStopped=lambda: False))
 SPARK: Final[Any] = types.SimpleNamespace(
-    sparkContext=types.SimpleNamespace(applicationId="lab-application")
+    sparkContext=types.SimpleNamespace(applicationId="lab-application", _jsc=_JVM)
 )
 """Stands for a session."""
 

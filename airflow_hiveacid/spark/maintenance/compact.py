@@ -34,6 +34,7 @@ from airflow_hiveacid.maintenance.compaction_planner import (
 )
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
@@ -101,6 +102,7 @@ class Compactor:
     transaction. `policy` decides which concurrent commits a compaction tolerates. `requests` are
     pending requests of other clients, by partition (None is the whole table). Our compactions also
     fulfil these requests. `shared` are the notes of the table, for all compactors of a job.
+    `window` may stop the job.
     """
 
     spark: SparkSession
@@ -117,6 +119,7 @@ class Compactor:
     earlier_key: str | None = None
     requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
     shared: SharedNotes
+    window: Window = field(default_factory=Window)
 
     @property
     def _planner(self) -> CompactionPlanner:
@@ -174,8 +177,8 @@ class Compactor:
             return self._compact(partition, wanted, work, look)
 
     def _note(self, error: HiveAcidError, partition: PartitionInfo) -> None:
-        """Count a failure, unless the driver is being killed or the partition was dropped."""
-        if not would_fail_again(error) or is_stopped(self.spark):
+        """Count a failure, unless the job is being stopped or the partition was dropped."""
+        if not would_fail_again(error) or self.window.is_stopped or is_stopped(self.spark):
             return
         place = TableOrPartition(table=self.table, partition=partition)
         if not place.is_dropped(self.client):  # the note would create the directory again

@@ -85,8 +85,9 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
         if window.is_over:
             return None
         compactor = compactions[one.piece.facts.table.ref].compactor(job, client)
+        compactor = dataclasses.replace(compactor, on_step=on_step, window=window)
         try:
-            return dataclasses.replace(compactor, on_step=on_step).compact(one.piece.partition)
+            return compactor.compact(one.piece.partition)
         except JobFailedError as error:
             if isinstance(error, TaskKilledError) or not window.is_stopped:
                 raise

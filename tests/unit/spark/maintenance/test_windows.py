@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +21,7 @@ from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from tests.unit.spark.maintenance.rig import there, values, without_spark
+from tests.unit.spark.maintenance.rig import pretended_spark, there, values, without_spark
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
 if TYPE_CHECKING:
@@ -153,11 +152,8 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
 
     monkeypatch.setattr(bucket_tasks, "_collected", work)
     job = warehouse.job("default.*", until_s=_END_S, at_end=AtEnd.STOP)
-    job.spark = SimpleNamespace(
-        sparkContext=SimpleNamespace(
-            applicationId="app_1", defaultParallelism=4, cancelAllJobs=cancelled.release
-        )
-    )
+    job.spark = pretended_spark()
+    job.spark.sparkContext.cancelAllJobs = cancelled.release
     result = compact_tables(job)
     assert (compacted(result), result.status) == ({"default.a": False}, JobStatus.NOTHING_TO_DO)
     assert [name for name in there(table, "") if not name.startswith("delta_")] == []
