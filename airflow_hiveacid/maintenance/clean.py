@@ -461,6 +461,7 @@ class Cleaner:
         Without this write ID the server would forget too many aborted transactions.
         """
         marked: list[int] = []
+        refused: dict[int, str] = {}
         for entry in ready:
             if entry.entry_id is None:
                 continue
@@ -474,17 +475,20 @@ class Cleaner:
                 # Metastore 4.0.1 on PostgreSQL cannot mark entries of an unpartitioned table
                 # ("could not determine data type of parameter"). The files are still removed; the
                 # entry stays in the queue.
-                reason = str(error).partition("\n")[0][:_MOST_REASON]  # pages of Java follow
-                log.warning(
-                    "%s: compaction %s is cleaned, but stays in the queue, because the metastore"
-                    " failed (4.0.1 on PostgreSQL always fails for unpartitioned tables): %s",
-                    entry.table,
-                    entry.entry_id,
-                    reason,
-                )
+                refused[entry.entry_id] = str(error)
                 continue
             notes.forget_compaction(entry.entry_id)
             marked.append(entry.entry_id)
+        if refused:
+            last = max(refused)
+            log.warning(
+                "%s: the queue keeps entries of cleaned compactions (count=%d last=%d), because the"
+                " metastore failed (4.0.1 on PostgreSQL always fails for unpartitioned tables): %s",
+                self.table.ref,
+                len(refused),
+                last,
+                refused[last].partition("\n")[0][:_MOST_REASON],  # pages of Java follow
+            )
         return tuple(marked)
 
 

@@ -92,6 +92,18 @@ class Plan:
         return tuple(sorted({access.ref for access in self.writes}))
 
     @property
+    def subjects(self) -> list[str]:
+        """The tables for log lines, each with its partition if the job accesses only one."""
+        return sorted(
+            {
+                f"{access.ref}/{access.partitions[0]}"
+                if access.partitions is not None and len(access.partitions) == 1
+                else str(access.ref)
+                for access in (*self.reads, *self.writes)
+            }
+        )
+
+    @property
     def seen(self) -> tuple[TableRef, ...]:
         """Tables in the snapshot: all transactional tables that the job reads or writes."""
         everything = (*self.reads, *self.writes)
@@ -312,7 +324,8 @@ class _Opening:
             raise
 
     def _bring(self, deadline_s: float, undo: ExitStack) -> Opened:
-        _log.info("opened txn_id=%s job_key=%s", self.txn_id, self.plan.job_key)
+        opened = "opened txn_id=%s tables=%s job_key=%s"
+        _log.info(opened, self.txn_id, ",".join(self.plan.subjects), self.plan.job_key)
         heartbeat = Heartbeat(
             self.client.clone(call_timeout_s=max(self.interval_s * _BEAT_SHARE, _SHORTEST_BEAT_S)),
             self.txn_id,

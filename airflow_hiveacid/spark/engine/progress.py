@@ -68,7 +68,7 @@ class StageReporter:
         read = f", {state.rows:,} rows read" if state.rows else ""
         return (
             f"{self._kind}: stage {state.stage_id}{' ended' if has_ended else ''}:"
-            f" {state.done:,} of {state.tasks:,} tasks{' when last seen' if is_partial else ''}"
+            f" {'at least ' if is_partial else ''}{state.done:,} of {state.tasks:,} tasks"
             f"{read}, {seconds:.0f} s"
         )
 

@@ -180,7 +180,8 @@ def test_an_entry_that_the_metastore_cannot_mark_is_logged_in_one_line_and_kept(
     client.server.break_next("mark_cleaned", page, is_done=False)
     assert place.clean(at_s=1000.0) == [BASE]
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert warning.startswith(f"{place.table.ref}: compaction {claim.entry_id} is cleaned, but")
+    assert warning.startswith(f"{place.table.ref}: the queue keeps entries of cleaned compactions")
+    assert f"(count=1 last={claim.entry_id})" in warning
     assert "no data type" in warning
     assert "\n" not in warning
     assert len(warning) < 300

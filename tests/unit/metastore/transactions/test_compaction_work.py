@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting, end_dead_entries
 
@@ -37,6 +38,30 @@ def test_a_compactor_sees_commits_from_before_it_acquired_the_compactors_lock(
         assert work.txn.snapshot.write_ids(table.ref).high_watermark == 0
         assert work.snapshot.write_ids(table.ref).high_watermark == 1
         assert work.write_ids.high_watermark == 1
+
+
+@pytest.mark.parametrize("partition", [None, PartitionName.parse("day=1")])
+def test_the_log_says_which_partition_a_transaction_is_for(
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+    partition: PartitionName | None,
+) -> None:
+    """The log lines of compactions side by side can be told apart by their transactions."""
+    caplog.set_level("INFO")
+    with compacting(
+        client,
+        table=table,
+        partition=partition,
+        compaction_type=CompactionType.MAJOR,
+        job_key="dag/run/compact/-1",
+        lock_timeout_s=1,
+        clock=clock,
+    ) as work:
+        subject = str(table.ref) if partition is None else f"{table.ref}/day=1"
+        opened = f"opened txn_id={work.txn.txn_id} tables={subject} job_key=dag/run/compact/-1"
+        assert opened in caplog.messages
 
 
 def test_on_hive_3_a_new_queue_entry_stops_our_compaction_before_it_publishes(

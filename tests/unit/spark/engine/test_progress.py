@@ -23,7 +23,7 @@ def test_a_stage_is_logged_when_it_ends() -> None:
 
 def test_a_stage_that_may_have_failed_is_not_reported_as_complete() -> None:
     lines = _lines((0, [_at(0)]), (9, [_at(3)]), (10, []))
-    assert lines == ["merge: stage 3 ended: 3 of 40 tasks when last seen, 10 s"]
+    assert lines == ["merge: stage 3 ended: at least 3 of 40 tasks, 10 s"]
 
 
 def test_a_long_stage_is_logged_after_one_two_and_four_minutes() -> None:
