@@ -166,6 +166,7 @@ class FakeClient:
         self.server.write_ids.pop(ref, None)
         self.server.next_write_id.pop(ref, None)
         self.server.logged.pop(ref, None)
+        self.server.forget_entries(lambda entry: entry.table == ref)
 
     @served
     def change_table(self, ref: TableRef, change: TableChange) -> None:
@@ -225,6 +226,8 @@ class FakeClient:
         self._table(table.ref)
         for name in names:
             self.server.partitions[table.ref].pop(name, None)
+        gone = set(names)
+        self.server.forget_entries(lambda e: e.table == table.ref and e.partition in gone)
 
     @served
     def partition_births(
@@ -484,7 +487,7 @@ class FakeClient:
                     state=entry.state if is_v3 else CompactionState.REFUSED,
                     message=None if is_v3 else f"already {entry.state.value}, id={entry.entry_id}",
                 )
-        entry_id = len(self.server.queue) + 1
+        entry_id = max(self.server.queue, default=0) + 1
         self.server.queue[entry_id] = CompactionEntry(
             entry_id=entry_id,
             table=ref,
@@ -571,9 +574,10 @@ class FakeClient:
 
     def _change(self, claim: ClaimedCompaction, method: str, **changes: object) -> None:
         self._needs_v4(method)
-        if not self.server.queue[claim.entry_id].state.is_pending:
+        entry = self.server.queue.get(claim.entry_id)
+        if entry is None or not entry.state.is_pending:
             raise MetastoreCallError(method=method, reason="no such entry in the queue")
-        self._put(replace(self.server.queue[claim.entry_id], **changes))  # type: ignore[arg-type]
+        self._put(replace(entry, **changes))  # type: ignore[arg-type]
 
     def _put(self, entry: CompactionEntry) -> None:
         self.server.queue[entry.entry_id or 0] = entry

@@ -32,6 +32,8 @@ from airflow_hiveacid.metastore.catalog import transactional_kind
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_hiveacid.format.table import (
         Column,
         Constraints,
@@ -345,6 +347,10 @@ class FakeMetastore:
             i: replace(entry, table=new) if entry.table == old else entry
             for i, entry in self.queue.items()
         }
+
+    def forget_entries(self, is_dropped: Callable[[CompactionEntry], bool]) -> None:
+        """Remove the queue entries of a dropped table or partition (TxnHandler.cleanupRecords)."""
+        self.queue = {i: entry for i, entry in self.queue.items() if not is_dropped(entry)}
 
     def set_parameters(self, ref: TableRef, parameters: dict[str, str]) -> None:
         kind, found = transactional_kind(parameters), self.tables[ref]

@@ -100,7 +100,7 @@ class CompactionFailedError(TransactionError):
 class CompactionCancelledError(TransactionError):
     """The queue entry of a running compaction was withdrawn, so the compaction has stopped.
 
-    `state` is the entry's new state, or "gone".
+    `state` is the entry's new state.
     """
 
     def __init__(
@@ -111,9 +111,8 @@ class CompactionCancelledError(TransactionError):
         where = f"table {table}" + (f", partition {partition}" if partition else "")
         super().__init__(
             f"{where}: the compaction was cancelled: its entry {entry_id} in the queue is {state}"
-            + (f" ({why})" if why else "")
-            + ". Nothing was published, and no row is affected. The task is not retried; clear it"
-            " to compact"
+            f" ({why}). Nothing was published, and no row is affected. The task is not retried;"
+            " clear it to compact"
         )
 
 

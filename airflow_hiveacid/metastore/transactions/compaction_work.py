@@ -467,21 +467,23 @@ def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:
     """Check that our worker still has its entry.
 
     A user can end the entry (`cancel_compactions`, ABORT COMPACTIONS). The server takes the entry
-    from its worker after hive.compactor.worker.timeout; then another worker may compact, too.
+    from its worker after hive.compactor.worker.timeout; then another worker may compact, too. If
+    the entry is missing, its table or partition was dropped or renamed; the checks of the
+    definition find this, and other partitions must not end because of it.
 
     Raises:
         CompactionCancelledError: our worker no longer has the entry.
     """
     entries = client.show_compactions(claim.table, claim.partition)
     entry = next((entry for entry in entries if entry.entry_id == claim.entry_id), None)
-    if entry is not None and entry.state is CompactionState.WORKING and entry.has_our_worker:
+    if entry is None or (entry.state is CompactionState.WORKING and entry.has_our_worker):
         return
     raise CompactionCancelledError(
         table=claim.table,
         partition=str(claim.partition or ""),
         entry_id=claim.entry_id,
-        state="gone" if entry is None else entry.state.value,
-        why="" if entry is None else entry.reason or f"its worker is {entry.worker_id or 'unset'}",
+        state=entry.state.value,
+        why=entry.reason or f"its worker is {entry.worker_id or 'unset'}",
     )
 
 

@@ -481,6 +481,16 @@ def test_a_cancelled_compaction_of_ours_ends_without_a_result_and_can_be_request
 
 
 @NEEDS_V4
+def test_a_drop_removes_the_entry_of_a_compaction_and_does_not_count_as_a_cancel(
+    client: MetastorePort, table: TableInfo
+) -> None:
+    with compaction(client, table) as work:
+        client.drop_partitions(table, [month("1")])
+        assert client.show_compactions(table.ref) == ()
+        work.txn.confirm_alive()
+
+
+@NEEDS_V4
 @pytest.mark.promise("C21")
 def test_a_request_that_waits_and_one_that_another_worker_has_claimed_are_cancelled(
     client: MetastorePort, table: TableInfo

@@ -61,15 +61,10 @@ def change(client: FakeClient, table: TableInfo, **changes: object) -> None:
     client.server.queue[entry.entry_id] = dataclasses.replace(entry, **changes)  # type: ignore[arg-type]
 
 
-def remove(client: FakeClient, table: TableInfo) -> None:
-    client.server.queue.pop(at_work(client, table).entry_id or 0)
-
-
 INITIATED, ABORTED = CompactionState.INITIATED, CompactionState.ABORTED
 WAYS: Final[dict[str, Callable[[FakeClient, TableInfo], object]]] = {
     "refused": lambda client, table: cancel_compactions(client, table.ref),
     "aborted": lambda client, table: change(client, table, state=ABORTED),  # Hive 4.1
-    "gone": remove,
     "initiated": lambda client, table: change(client, table, state=INITIATED, worker_id=None),
     "working": lambda client, table: change(client, table, worker_id="hive-7"),
 }
