@@ -6,9 +6,10 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.sdk import DAG, BaseOperator, BaseSensorOperator
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.observability import stats
+from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators, sensors
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
@@ -115,6 +116,18 @@ def test_every_operator_and_sensor_has_a_retry_policy(name: str) -> None:
     assert _task(name).retry_policy is DEFAULT_RETRY_POLICY
 
 
+@pytest.mark.promise("A11")
+@pytest.mark.parametrize("name", _ARGUMENTS)
+def test_every_operator_and_sensor_has_its_pool_and_priority_in_the_scheduler(name: str) -> None:
+    """The scheduler reads the serialized DAG, and applies the limits of pools and priorities."""
+    given = {"pool": "hive", "pool_slots": 2, "priority_weight": 7}
+    with DAG("dag", schedule=None) as dag:
+        _task(name, **given, max_active_tis_per_dag=3)
+    read = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("task")
+    assert {key: getattr(read, key) for key in given} == given
+    assert read.max_active_tis_per_dag == 3
+
+
 @pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("name", sensors.__all__)
 def test_every_sensor_can_wait_in_the_triggerer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +158,7 @@ def test_every_operator_that_submits_jobs_counts_them(
             counted.append(tags)
 
     monkeypatch.setattr(stats, "incr", incr)
+    spark.tell(details={"erasure": {"proved": True}})  # only one operator reads it
     run_task(_task(name, spark_bin_dir=str(spark.bin_dir), **more), context_of())
     kind = spark.call["spec"]["kind"]
     assert counted == [{"kind": kind, "status": "committed"}]
