@@ -22,6 +22,7 @@ from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from airflow.sdk import Context
 
@@ -104,7 +105,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         self.pools = pools
         self.until = until
         self.at_end = at_end
-        self._until_s: float | None = None
+        self._began: datetime | None = None
         early = arguments.EarlyChecks(self.task_id)
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
         early.check(arguments.delta_count, delta_count=delta_count)
@@ -118,6 +119,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
         given = arguments.thresholds(self.delta_count, self.delta_ratio)
+        end = self._window_end()
         return CompactTablesSpec(
             tables=arguments.table_patterns(self.tables, "tables"),
             choice=arguments.choice(CompactionChoice, self.choice, "choice"),
@@ -125,19 +127,22 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             delta_ratio=given.delta_ratio,
             max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
             pools=_served_pools(self.choice, self.pools, "pools"),
-            until_s=self._until_s,
+            until_s=None if end is None else end.timestamp(),
             at_end=arguments.choice(AtEnd, self.at_end, "at_end"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
-        # The run began the window. So all tries of the run have the same window.
-        end = arguments.window_end(self.until, "until")
-        if end is not None:
-            until = end.after(context["dag_run"].run_after)
-            self.log.info("the window ends at %s", until.isoformat())
-            self._until_s = until.timestamp()
+        if (end := arguments.window_end(self.until, "until")) is not None:
+            # The run began the window. So all tries of the run have the same window.
+            self._began = context["dag_run"].run_after
+            self.log.info("the window ends at %s", end.after(self._began).isoformat())
         return super()._run_jobs(context)
+
+    def _window_end(self) -> datetime | None:
+        """Return the end of the window; None if there is no end, or if the task does not run."""
+        end = arguments.window_end(self.until, "until")
+        return None if end is None or self._began is None else end.after(self._began)
 
     def result_now(self, job: JobSpec) -> JobResult | None:
         """Return the result if the window has ended."""
