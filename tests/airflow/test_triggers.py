@@ -59,7 +59,7 @@ async def _first(trigger: CompactionNeededTrigger) -> dict[str, Any]:
 
 def _measured(*healths: TableHealth) -> tuple[object, tuple[TableHealth, ...]]:
     """What measuring returns: a table whose owner left compaction on, and its health."""
-    return SimpleNamespace(parameters={}, table_id="7"), healths
+    return SimpleNamespace(parameters={}, table_id="7", location="file:/does/not/exist"), healths
 
 
 def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
