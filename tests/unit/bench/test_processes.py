@@ -69,7 +69,7 @@ sys.stdin.readline()
 
         _, took = Meter(jvm_pid=started.pid).measure(end_worker)
         started.communicate(b"\n")
-    assert 0 <= took.cpu_seconds < 0.2
+    assert -0.01 < took.cpu_seconds < 0.2  # a difference of two sums
 
 
 def test_a_measurement_distinguishes_wall_seconds_from_cpu_seconds() -> None:
