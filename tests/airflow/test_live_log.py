@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -481,6 +482,29 @@ def test_lines_with_equal_times_and_times_out_of_order_are_shown_once(
     assert on_pod.new() == []
 
 
+def test_a_line_from_before_the_last_two_seconds_is_not_repeated(on_pod: _OnKubernetes) -> None:
+    """A line whose time is out of order must not make the next request begin earlier."""
+    for text, offset_s in (("a", -1), ("b", 0), ("c", 0.501), ("d", 0.499), ("e", 5)):
+        on_pod.write(f"{text}\n", _BEGAN + timedelta(seconds=offset_s))
+        assert on_pod.new() == [text]
+
+
+def test_the_rest_of_a_long_line_has_no_time_and_is_not_repeated(
+    on_pod: _OnKubernetes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A progress bar's line may take minutes; Kubernetes leaves out its parts of long ago."""
+    on_pod.write("a\n", _BEGAN)
+    assert on_pod.new() == ["a"]
+    monkeypatch.setattr(
+        kubernetes_client.ApiServer, "_log_of", lambda *_, **__: b"100 %\n" + on_pod.stored
+    )
+    on_pod.write("b\n")
+    assert on_pod.new() == ["b"]
+    assert on_pod.new() == []
+    on_pod.write("c\n")
+    assert on_pod.new() == ["c"]
+
+
 def test_only_the_lines_of_the_last_two_seconds_are_read_again(on_pod: _OnKubernetes) -> None:
     on_pod.write("a\n", _BEGAN)
     on_pod.new()
@@ -516,6 +540,18 @@ def test_a_second_with_more_lines_than_an_answer_does_not_stop_the_log(
     on_pod.is_now("failed")
     on_pod.new()
     assert "::group::Spark driver's last lines" in on_pod.last()
+
+
+def test_the_rest_of_a_secret_after_lines_that_were_not_read_is_not_shown(
+    on_pod: _OnKubernetes, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    for module in (log_tail, kubernetes_client):
+        monkeypatch.setattr(module, "READ_BYTES", 1000)
+    first, rest = secret.split("second", 1)
+    on_pod.write("a line\n" * 100 + first, _BEGAN)
+    on_pod.new()
+    on_pod.write(f"second{rest}\nb\n", _BEGAN + timedelta(seconds=1))
+    assert [line for line in on_pod.new() if line] == ["b"]
 
 
 def test_a_line_longer_than_an_answer_stops_the_log(
@@ -657,3 +693,79 @@ def test_a_trigger_does_not_copy_the_log_if_only_the_worker_knows_the_tasks_secr
     _running_then(yarn, SUCCEEDED)
     assert fired(trigger)["end"] == "ended"
     assert yarn.read == []
+
+
+@pytest.mark.usefixtures("on_yarn", "at_once")
+def test_a_secret_setting_with_several_lines_is_hidden(
+    spark: FakeSpark, yarn: Pretended, log: TaskLog
+) -> None:
+    _running_then(yarn, SUCCEEDED)
+    yarn.files["stdout"] = f"one\n{_SECRET}\ntwo\n".encode()
+    run_task(
+        deletion(spark, env_vars={"KEY_PASSWORD": _SECRET}),
+        context_of(task_state_store=StateStore()),
+    )
+    first = log.lines.index("one")
+    assert log.lines[first : first + 3] == ["one", "***", "two"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_trigger_hides_the_secret_of_the_metastore(
+    spark: FakeSpark,
+    yarn: Pretended,
+    log: TaskLog,
+    on_yarn: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    monkeypatch.setenv("METASTORE_SECRET", "open sesame")
+    on_yarn.add(
+        "hive_acid_default",
+        "hive_acid_metastore",
+        login="etl",
+        extra={
+            "uris": "thrift://metastore:9083",
+            "authentication": "password",
+            "secret_in_clear": True,
+            "secret_from": "env:METASTORE_SECRET",
+        },
+    )
+    _running_then(yarn, SUCCEEDED)
+    yarn.files["stdout"] = b"I say open sesame\n"
+    assert fired(trigger)["end"] == "ended"
+    assert "I say ***" in log.lines
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_trigger_that_cannot_hide_the_secret_of_the_metastore_shows_no_log(
+    spark: FakeSpark, yarn: Pretended, on_yarn: Connections
+) -> None:
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    on_yarn.add("hive_acid_default", "hive_acid_metastore", extra={"authentication": "wrong"})
+    _running_then(yarn, SUCCEEDED)
+    assert fired(trigger)["end"] == "ended"
+    assert yarn.read == []
+
+
+@pytest.mark.usefixtures("on_yarn", "at_once")
+def test_nodes_out_of_reach_do_not_delay_the_polls_of_other_drivers(
+    spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty reads of a second each, in the four threads for polls, would take ten seconds."""
+    monkeypatch.setattr(yarn_client, "LOG_S", 1.0)
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    yarn.app = {**SUCCEEDED, **yarn.log_page}
+
+    async def all_fired() -> float:
+        async def one() -> None:
+            async for _ in trigger.run():
+                return
+
+        began = time.monotonic()
+        await asyncio.gather(*(one() for _ in range(40)))
+        return time.monotonic() - began
+
+    with dripping() as address:
+        page = f"{address}/node/containerlogs/container_1_1_1_1/etl"
+        yarn.states = [{**RUNNING, "amContainerLogs": page}] * 40
+        assert asyncio.run(all_fired()) < 5

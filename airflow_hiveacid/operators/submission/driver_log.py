@@ -65,6 +65,7 @@ class DriverLog:
             return
         copy.failures = 0
         text, left_out = new.text.decode(errors="replace"), new.left_out
+        has_gap = new.has_gap or left_out > 0
         if left_out:
             left_out += len(copy.kept.encode())
             log.warning(
@@ -72,12 +73,12 @@ class DriverLog:
                 left_out,
                 cluster.log_command(found.id),
             )
-        else:
+        if not has_gap:
             text = copy.kept + text
         # Hide whole secrets first, because only cut secrets are left then.
         text = without_secrets(text)
         begin, end = uncut(text)
-        for line in _lines_of(text[begin if left_out else 0 : end]):
+        for line in _lines_of(text[begin if has_gap else 0 : end]):
             log.info("%s", line)
         copy.place, copy.kept = new.place, text[end:]
         copy.is_whole = found.has_ended and not new.has_more

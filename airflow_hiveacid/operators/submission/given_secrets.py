@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.log import mask_secret
 
+from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def mask_secrets(*given: object) -> None:
     for one in given:
         if isinstance(one, Mapping):  # a wrong type is an error that the task reports
             for _, secret in _secrets(one):
-                mask_secret(secret)
+                # Airflow hides a secret with several lines only if one message has all of them.
+                mask_secret(keep_secret(secret))
 
 
 def hide_given_secrets(arguments: SparkArguments, target: SparkTarget) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import threading
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -27,10 +28,17 @@ from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.triggers.poll_threads import in_thread_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from typing import TypeAlias
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
+    from airflow_hiveacid.operators.submission.clusters.cluster_run import (
+        Application,
+        Cluster,
+        ClusterRun,
+    )
+
+    _ShowLog: TypeAlias = Callable[[Cluster[Any], Application], None]
 
 
 FIRST_POLL_S: Final = 5.0
@@ -43,6 +51,14 @@ usually takes a second.
 """
 
 
+_LOGS_AT_ONCE: Final = 2
+"""The most drivers' logs that are read at once; fewer than the threads for a server's polls."""
+
+_LAST_READ_S: Final = 1.0
+
+_log_reads: Final = threading.BoundedSemaphore(_LOGS_AT_ONCE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Followed:
     """The attempt whose driver the trigger follows; an argument for `kill.abort_attempt`."""
@@ -51,6 +67,10 @@ class _Followed:
     job_key: str
     attempt: str
     targets: tuple[str, ...]
+
+
+def _show_nothing(*_: object) -> None:
+    """Show no log of a driver."""
 
 
 class ApplicationTrigger(BaseTrigger):
@@ -119,7 +139,7 @@ class ApplicationTrigger(BaseTrigger):
     async def _follow(self) -> End:
         driver, server = self._driver, (self.spark_conn_id,)
         await _has_slept(driver, driver.since_s + FIRST_POLL_S - time.time())
-        run = await in_thread_of(server, self._cluster_run)
+        run = await in_thread_of(server, lambda: self._cluster_run(self._log_reader()))
         # A second triggerer may take over and start here, so measure the wait for a container from
         # the deferral.
         steps = run.following(driver.application_id, waited_s=time.time() - driver.since_s)
@@ -160,7 +180,7 @@ class ApplicationTrigger(BaseTrigger):
         run.answer_for(driver.application_id, tag_of(driver.attempt))
         run.begin_end().join()
 
-    def _cluster_run(self) -> ClusterRun[Any]:
+    def _cluster_run(self, show_log: _ShowLog = _show_nothing) -> ClusterRun[Any]:
         """Look up the Spark connection, and return a client for the connection's cluster.
 
         Raises:
@@ -169,7 +189,6 @@ class ApplicationTrigger(BaseTrigger):
         """
         # Import here, in a thread, because Airflow imports a trigger's module in the event loop.
         from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of  # noqa: PLC0415 - as above
-        from airflow_hiveacid.operators.submission.driver_log import DriverLog  # noqa: PLC0415 - as above
         from airflow_hiveacid.operators.submission.spark_target import SparkTarget  # noqa: PLC0415 - as above
 
         arguments = SparkArguments(conn_id=self.spark_conn_id, **self.client)
@@ -183,7 +202,7 @@ class ApplicationTrigger(BaseTrigger):
             arguments,
             Bounds(start_s=self.start_timeout_s),
             is_killed=lambda: False,
-            show_log=DriverLog().show_new if self.shows_log else lambda *_: None,
+            show_log=show_log,
         )
         if run is None:
             raise ConfigurationError(
@@ -192,6 +211,33 @@ class ApplicationTrigger(BaseTrigger):
                 " yarn_resourcemanager_webapp_address in the connection"
             )
         return run
+
+    def _log_reader(self) -> _ShowLog:
+        """Return a function that shows a driver's new lines, if few other logs are being read.
+
+        A node out of reach occupies a thread for seconds, and the polls of other drivers need the
+        threads. Lines that are not shown now are shown after a later poll.
+        """
+        # Import here, in a thread, as `_cluster_run` does.
+        from airflow_hiveacid.operators.submission.driver_log import DriverLog  # noqa: PLC0415 - as above
+
+        if not self.shows_log:
+            return _show_nothing
+        try:
+            HiveAcidHook(self.hive_acid_conn_id).endpoint()  # from now on, its secret is hidden
+        except Exception as error:  # noqa: BLE001 - the wait continues without the log
+            self.log.warning("the driver's log is not shown: %s", error)
+            return _show_nothing
+        driver_log = DriverLog()
+
+        def show_new(cluster: Cluster[Any], found: Application) -> None:
+            if _log_reads.acquire(timeout=_LAST_READ_S if found.has_ended else 0.0):
+                try:
+                    driver_log.show_new(cluster, found)
+                finally:
+                    _log_reads.release()
+
+        return show_new
 
 
 async def _has_slept(driver: DriverNote, pause_s: float) -> bool:

@@ -49,13 +49,15 @@ _UNKNOWN: Final = "the answer has an unknown form"
 class NewLines:
     """The newest lines since an earlier part; at least `left_out` bytes before them are missing.
 
-    The next part begins at `place`, whose form only the client of the cluster knows. If `has_more`
-    is true, the log already has later lines.
+    If `has_gap` is true, an unknown number of bytes may be missing there. The next part begins at
+    `place`, whose form only the client of the cluster knows. If `has_more` is true, the log already
+    has later lines.
     """
 
     text: bytes
     place: Any
     left_out: int = 0
+    has_gap: bool = False
     has_more: bool = False
 
 
@@ -154,6 +156,10 @@ def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = 
     *lines, unfinished = answer.split(b"\n")
     if unfinished and has_ended and not has_more:
         lines.append(unfinished)
+    if place is not None and len(lines) > 1 and _STAMP.match(lines[0]) is None:
+        # The rest of a long line: a container writes it in parts, of which only the first has a
+        # stamp, and Kubernetes leaves out the parts before `place.since`.
+        del lines[0]
     if not lines:
         if has_more:
             raise OSError(f"a line has more than {READ_BYTES} bytes")
@@ -171,9 +177,17 @@ def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = 
         next_place = StampedPlace(since=stamps[-1][0] + _SECOND)
     else:
         since = stamps[-1][0] - _SECOND
+        if place is not None:
+            since = max(since, place.since)  # this answer has no earlier lines to count
         count = sum(second >= since for second, _ in stamps)
         next_place = StampedPlace(since=since, count=count, last=lines[-1])
-    return NewLines(text=shown, place=next_place, left_out=left_out, has_more=has_more)
+    return NewLines(
+        text=shown,
+        place=next_place,
+        left_out=left_out,
+        has_gap=place is not None and not is_known,
+        has_more=has_more,
+    )
 
 
 def whole_lines(text: bytes) -> bytes:
