@@ -261,7 +261,7 @@ class Kubelet:
 
 
 def _keep_log(process: subprocess.Popen[bytes], file: Path) -> None:
-    """Keep what a container writes, each line with its time, until nobody can write more."""
+    """Keep what a container writes, each line with its time, until all writers have ended."""
     assert process.stdout is not None
     with process.stdout, file.open("ab", buffering=0) as log:
         for line in process.stdout:

@@ -32,7 +32,7 @@ _OURS: Final = "hiveacid-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One look at all tables: what each reader has to read, and what nobody needs."""
+    """One look at all tables: what each reader has to read, and what no reader needs."""
 
     at_s: float
     deltas: Mapping[Name, int]

@@ -194,7 +194,7 @@ def test_the_next_heartbeat_stops_the_tasks_of_a_cancelled_compaction(
 def test_a_transaction_that_was_aborted_is_reported_as_aborted(
     client: FakeClient, filled: TableInfo
 ) -> None:
-    """The next run then refuses the entry; nobody has cancelled anything."""
+    """The next run then refuses the entry, although no user has cancelled it."""
 
     def abort(reached: str) -> None:
         if reached == "staged":
