@@ -146,6 +146,8 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
     def result_now(self, job: JobSpec) -> JobResult | None:
         """Return the result if the window has ended."""
+        if self._began is None:  # no window, so do not load Arrow for it
+            return None
         from airflow_hiveacid.maintenance.without_spark import nothing_in_window  # noqa: PLC0415 - needs Arrow
 
         return nothing_in_window(job, self.build_job())

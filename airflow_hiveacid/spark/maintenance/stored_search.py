@@ -247,13 +247,8 @@ class StoredSearch:
         counts = every.groupBy(number).agg(
             F.count_if(F.col(why_not).isNull() & holds), F.max(why_not)
         )
-        ended = {at: (matching, why) for at, matching, why in counts.collect()}
-        return {
-            file: Looked(how=How.SCAN, rows=ended[at][0])
-            if ended.get(at, (0, None))[1] == ""
-            else _not_read(ended.get(at, (0, None))[1] or "no task has reported its end")
-            for at, file in enumerate(files)
-        }
+        ended = {at: _scanned(matching, why) for at, matching, why in counts.collect()}
+        return {file: ended.get(at, _scanned(0, None)) for at, file in enumerate(files)}
 
     def _value(self, column: Column, number: str, files: Sequence[StoredFile]) -> SparkColumn:
         value = F.col(quoted(column.name))
@@ -321,6 +316,13 @@ def _rows(
         ],
         names=[*piece.names, *(column.name for column in piece.used)],
     )
+
+
+def _scanned(matching: int, why_not: str | None) -> Looked:
+    """Return how a file was read: `why_not` is blank if a task has reported the file's end."""
+    if why_not == "":
+        return Looked(how=How.SCAN, rows=matching)
+    return _not_read(why_not or "no task has reported its end")
 
 
 def _not_read(why_not: str) -> Looked:
