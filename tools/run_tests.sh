@@ -3,8 +3,8 @@
 # in parallel, since tests of servers, clocks and schedulers mostly wait. The first lane runs Spark.
 # The second runs servers, then other engines, then the oldest PySpark (only the files that depend on
 # the version), then Airflow. The third, with a lower priority, runs the tests that start no process.
-# The first lane's output is shown at once, and the output of the other lanes when they end. A last,
-# short run counts all results.
+# The first lane's output is shown at once, and the output of the other lanes when they end, or when
+# this script is terminated. A last, short run counts all results.
 set -uo pipefail
 mkdir -p build
 rm -f build/junit-*.xml
@@ -23,7 +23,7 @@ in_tier() {
   local TIMEFORMAT="tier $name: %R s, %U s of processors"
   shift 3
   time "$python" -m pytest -m "$expression" -p no:cacheprovider --junitxml="build/junit-$name.xml" \
-    ${more[@]+"${more[@]}"} "$@"
+    --durations=10 --durations-min=10 ${more[@]+"${more[@]}"} "$@"
 }
 
 of_servers() {
@@ -56,6 +56,8 @@ that_give_way >build/beside.log 2>&1 &
 beside=$!
 set +m
 trap 'kill -- "-$servers" "-$beside" 2>/dev/null' EXIT
+# A build server that ends the run wants to know which test was running.
+trap 'tail -n 40 build/servers.log build/beside.log; exit 143' TERM
 
 in_tier spark .venv-spark/bin/python "spark and not bench and not clusters and not long" tests/spark
 statuses=($?)
@@ -64,7 +66,7 @@ wait "$servers"
 statuses+=($?)
 wait "$beside"
 statuses+=($?)
-trap - EXIT
+trap - EXIT TERM
 cat build/servers.log build/beside.log
 
 earlier=()
