@@ -6,6 +6,8 @@
 # The first lane's output is shown at once, and the output of the other lanes when they end, or when
 # this script is terminated. A last, short run counts all results.
 set -uo pipefail
+# 80 minutes from now, processes that still run end, and show where they hang.
+export HIVEACID_TESTS_UNTIL=$(($(date +%s) + 4800))
 mkdir -p build
 rm -f build/junit-*.xml
 rooms=()
@@ -22,8 +24,8 @@ in_tier() {
   local name="$1" python="$2" expression="$3"
   local TIMEFORMAT="tier $name: %R s, %U s of processors"
   shift 3
-  time "$python" -m pytest -m "$expression" -p no:cacheprovider --junitxml="build/junit-$name.xml" \
-    --durations=10 --durations-min=10 ${more[@]+"${more[@]}"} "$@"
+  time "$python" -m pytest -m "$expression" -p no:cacheprovider -p tools.run_deadline \
+    --junitxml="build/junit-$name.xml" --durations=10 --durations-min=10 ${more[@]+"${more[@]}"} "$@"
 }
 
 of_servers() {
