@@ -168,7 +168,7 @@ def _pool() -> ProcessPoolExecutor:
 def test_every_pair_of_jobs_is_correct_after_any_single_fault_at_any_point() -> None:
     every_scene = (*_PAIRS, *_COPIES)
     # Neighbours differ only in Hive's generation; a short run has as many scenes of each.
-    scenes = every_scene if _TIMES > 1 else [*every_scene[::16], *every_scene[3::16]]
+    scenes = every_scene if _TIMES > 1 else [*every_scene[::24], *every_scene[3::24]]
     with _pool() as pool:
         found = _count(pool.map(_explore, scenes, [1] * len(scenes)))
     assert found >= 420 * len(scenes)

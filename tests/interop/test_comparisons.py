@@ -170,7 +170,10 @@ def test_joins_return_the_same_pairs_as_in_hive(t: Lab, hive_judge: HiveJudge) -
 
 
 @pytest.mark.parametrize(("key", "given"), MERGES)
-@pytest.mark.long_cases("*varchar*", "decimal(5,2)-*", "float-*", "int-*")
+@pytest.mark.long_cases(
+    *("*varchar*", "decimal(5,2)-*", "float-*", "int-*"),
+    *("string-char*", "char(4)-string", "decimal(20,0)-bigint"),
+)
 def test_merge_keys_match_as_in_hive(
     lab4: Lab, hive_judge: HiveJudge, key: str, given: str
 ) -> None:

@@ -82,6 +82,7 @@ def test_functions_return_the_same_values_as_in_hives_tasks(lab4: Lab, tasks: Hi
     assert different == []
 
 
+@pytest.mark.long
 def test_queries_return_the_same_rows_as_in_hives_tasks(lab4: Lab, tasks: HiveJudge) -> None:
     lab4.table("w", COLUMNS)
     tasks.execute(f"insert into {lab4.db}.w {ROWS}")

@@ -103,6 +103,7 @@ def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> No
 
 
 @pytest.mark.promise("C6")
+@pytest.mark.long_cases("3.1.3")
 def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_them(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,7 @@ def test_a_heartbeat_that_finds_the_compaction_cancelled_cancels_the_spark_job(l
     steps: list[str] = []
 
     def occupy_all_cores() -> None:
-        context.setJobGroup("slow", "so that the compaction waits")
+        context.setJobGroup("slow", "so that the compaction waits", interruptOnCancel=True)
         lab4.spark.range(0, 2, 1, 2).selectExpr(
             "reflect('java.lang.Thread', 'sleep', 60000L)"
         ).collect()

@@ -69,6 +69,7 @@ def possible_readers(case: GoldenCase) -> list[str]:
 @pytest.mark.parametrize("part_bytes", [None, 1], ids=["whole", "in parts"])
 @pytest.mark.parametrize("major", [False, True], ids=["minor", "major"])
 @pytest.mark.parametrize("case", READABLE, ids=lambda case: case.id)
+@pytest.mark.long_cases("*-minor-in parts")
 def test_a_compaction_changes_no_row_that_hive_wrote(
     case: GoldenCase, tmp_path: Path, *, major: bool, part_bytes: int | None
 ) -> None:

@@ -69,6 +69,9 @@ _MOST_ROUNDS: Final = 1
 _MOST_NOTES: Final = 250
 """Jobs roll up 64 entries of the ledger, of two files each, and bundle 50 notes about commits."""
 
+_HIVE_HEAP_MB: Final = 5000
+"""Hive does not free all memory after a statement: 1 GB is full after 180 compactions."""
+
 _JOIN_S: Final = 300.0
 _WRITE_EVERY_S: Final = {Route.FILES: 30.0, Route.SPARK: 60.0, Route.HIVE: 90.0}
 """The time between two writes of a table, on average."""
@@ -303,7 +306,7 @@ def _evening(site: Site, count: int) -> Iterator[_Evening]:
         over, closed = Event(), Event()
         process = _driver(site)
         stack.callback(process.end)
-        hive = stack.enter_context(HiveJudge(metastore.uri))
+        hive = stack.enter_context(HiveJudge(metastore.uri, heap_mb=_HIVE_HEAP_MB))
         writers: Mapping[Route, Writer] = {
             Route.FILES: files,
             Route.SPARK: SparkWriter(process=process, endpoint=endpoint),
@@ -335,7 +338,9 @@ def _evening(site: Site, count: int) -> Iterator[_Evening]:
                 looking(by_trino, for_trino),
                 looking(by_hive, tables),
             ],
-            worker=stack.enter_context(HiveJudge(metastore.uri, settings=QUERY_BASED_COMPACTION)),
+            worker=stack.enter_context(
+                HiveJudge(metastore.uri, settings=QUERY_BASED_COMPACTION, heap_mb=_HIVE_HEAP_MB)
+            ),
             over=over,
             closed=closed,
         )
