@@ -97,7 +97,7 @@ def unknown_between(
     places = Places.of(table, partitions)
     directories: dict[str, str] = {}
     files: list[UnknownPath] = []
-    level = [] if places.holds("") else [""]
+    level = [""]
     top = Listing(location=table.location, files=())
     while level:
         listings = list_levels(table.location, level)

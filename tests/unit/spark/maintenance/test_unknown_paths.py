@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableInfo
     from tests.contract.fake_client import FakeClient
+    from tests.contract.manual_clock import ManualClock
 
 pytestmark = pytest.mark.promise("K9")
 
@@ -72,7 +74,7 @@ class Place:
         txn_id = self.client.open_txn()
         self.client.allocate_write_id(txn_id, REF)
         self.client.commit_txn(txn_id)
-        self.root.mkdir()
+        self.root.mkdir(exist_ok=True)
         return table
 
     def days(self, *days: int) -> TableInfo:
@@ -167,6 +169,7 @@ def test_each_kind_of_unknown_path_of_an_unpartitioned_table_is_listed(place: Pl
     (outcome,) = outcomes(result)
     assert (outcome["unknown"]["count"], outcome["unknown"]["size_bytes"]) == (5, 9)
     ages = {one["path"]: one["age_s"] for one in outcome["unknown"]["largest"]}
+    assert not any(one["is_removable"] for one in outcome["unknown"]["largest"])
     assert ages[f"{DELTA}/notes.txt"] == pytest.approx(DAY_S, abs=60)
     assert ages[".hive-staging_hive_1"] == pytest.approx(2 * MONTH_S, abs=60)
 
@@ -327,6 +330,15 @@ def test_no_cleaning_removes_a_file_that_may_belong_to_something_else(
     assert kept.exists()
 
 
+def test_no_cleaning_removes_a_file_below_the_location_of_the_table(place: Place) -> None:
+    table = place.table("year", "month")
+    place.client.add_partitions(table, [PartitionName(("year", "month"), ("2012", "1"))])
+    place.put(f"year=2012/month=1/{DELTA}/bucket_00000")
+    kept = place.put("year=2012/export.csv")
+    assert list(unknown(place.clean(after_s=DAY_S))) == ["year=2012/export.csv"]
+    assert kept.exists()
+
+
 def test_no_cleaning_removes_an_empty_file_of_a_base(place: Place) -> None:
     """On an object store, a base without files disappears, and deleted rows come back."""
     place.table()
@@ -406,6 +418,23 @@ def test_a_file_that_is_changed_right_before_its_removal_stays(
     before_removal(monkeypatch, lambda: file.write_text("new rows"))
     assert paths(place.clean(after_s=DAY_S), "removed") == []
     assert file.read_text() == "new rows"
+
+
+def test_a_table_that_is_created_again_meanwhile_keeps_its_unknown_files(
+    place: Place, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.days(1)
+    file = place.put("old")
+
+    def create_again() -> None:
+        place.client.drop_table(REF)
+        clock.advance(1.0)  # Hive 3.1 tells tables apart by the second of their creation
+        place.table("day")
+
+    before_removal(monkeypatch, create_again)
+    with pytest.raises(TableChangedError):
+        place.clean(after_s=DAY_S)
+    assert file.exists()
 
 
 def test_a_table_whose_cleaning_is_turned_off_keeps_its_unknown_files(place: Place) -> None:
