@@ -9,10 +9,12 @@ module changes nothing.
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import STAGING_PREFIX, is_hidden, looks_like_directory_name
 from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import TransactionalKind
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+
+log = logging.getLogger("hiveacid")
 
 _MOST_SHOWN: Final = 5
 
@@ -89,7 +93,8 @@ def unknown_between(
     """Return the unknown paths below a partitioned table's location, outside its partitions.
 
     If no partition is below a directory, the directory is returned, not its content. The second
-    result lists the files directly at the location.
+    result lists the files directly at the location. If a directory cannot be listed, because
+    permission is missing, the search ends there, and a warning says so.
 
     Raises:
         StorageError: a directory cannot be listed.
@@ -100,7 +105,12 @@ def unknown_between(
     level = [""]
     top = Listing(location=table.location, files=())
     while level:
-        listings = list_levels(table.location, level)
+        try:
+            listings = list_levels(table.location, level)
+        except LocationPermissionError as error:
+            # Other parts of a cleaning do not list directories between the partitions.
+            log.warning("%s: cannot find all unknown files: %s", table.ref, error)
+            break
         if level == [""]:
             (top,) = listings
         level = []
@@ -218,10 +228,22 @@ def _of_file(file: FileEntry, why: str, now_s: float, *, is_removable: bool = Fa
 def _of_directories(
     location: str, directories: dict[str, str], now_s: float
 ) -> Iterator[UnknownPath]:
-    """Yield directories, given the reason for each path, with the total size below each."""
+    """Yield directories, given the reason for each path, with the total size below each.
+
+    The directories may belong to other users, and to programs that remove them meanwhile. A
+    cleaning must not fail because of them.
+    """
     fs, root = open_location(location)
-    paths = list(directories)
-    sizes = each_in_threads(lambda path: tree_size(fs, posixpath.join(root, path)), paths)
-    for path, (size, newest) in zip(paths, sizes, strict=True):
+
+    def measure(path: str) -> UnknownPath | None:
+        why = directories[path]
+        try:
+            size, newest = tree_size(fs, posixpath.join(root, path))
+        except LocationPermissionError:
+            why, size, newest = f"{why} (its content cannot be listed)", 0, 0.0
+        except FileNotFoundError:
+            return None
         age_s = max(0.0, now_s - newest) if newest else None
-        yield UnknownPath(path=path, why=directories[path], size_bytes=size, age_s=age_s)
+        return UnknownPath(path=path, why=why, size_bytes=size, age_s=age_s)
+
+    return filter(None, each_in_threads(measure, list(directories)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import TableChangedError
+from airflow_hiveacid.format.errors import LocationPermissionError, TableChangedError
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CleanTablesSpec
-from airflow_hiveacid.maintenance import clean
+from airflow_hiveacid.maintenance import clean, unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.without_spark import cleaned, cleaned_tables
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -261,6 +261,46 @@ def test_a_partition_that_is_added_while_the_job_runs_is_not_listed(
     own = {names[1]: f"file:{place.root}/late/three"}
     after_listing(monkeypatch, lambda: place.client.add_partitions(table, names, locations=own))
     assert unknown(place.clean()) == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "listed"),
+    [
+        (
+            LocationPermissionError(location="/t", action="list", reason="denied"),
+            ["hidden: another program may still use it (its content cannot be listed)"],
+        ),
+        (FileNotFoundError("gone"), []),
+    ],
+)
+def test_a_directory_that_cannot_be_listed_does_not_fail_the_cleaning(
+    place: Place, monkeypatch: pytest.MonkeyPatch, error: Exception, listed: list[str]
+) -> None:
+    place.days(1)
+    place.put(".hive-staging_hive_1/000000_0")
+    stray = place.put("old")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(unknown_paths, "tree_size", fail)
+    result = place.clean(after_s=DAY_S)
+    assert list(unknown(result).values()) == listed
+    assert not stray.exists()
+
+
+def test_a_cleaning_without_permission_to_list_between_partitions_succeeds(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.days(1)
+    place.put("old")
+
+    def fail(*_: object) -> None:
+        raise LocationPermissionError(location="/t", action="list", reason="denied")
+
+    monkeypatch.setattr(unknown_paths, "list_levels", fail)
+    assert unknown(place.clean(after_s=DAY_S)) == {}
+    assert any("default.t: cannot find all unknown files" in m for m in caplog.messages)
 
 
 def test_the_result_and_the_log_stay_short_if_there_are_many_unknown_files(place: Place) -> None:
