@@ -374,7 +374,7 @@ class Cleaner:
             StorageError: a directory cannot be listed, or a file cannot be removed.
         """
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
-        found, top = unknown_between(self.table, partitions, self.now_s())
+        found, listing = unknown_between(self.table, partitions, self.now_s())
         if found:
             places = Places.of(self.table, self.client.list_partitions(self.table))
             found = tuple(one for one in found if places.leaves(one.path))
@@ -401,7 +401,7 @@ class Cleaner:
         kept = {removal.path for removal in plan.keep}
         left = {**dict.fromkeys(plan.unseen, note), **seen}
         notes.note_first_seen(whole.name, {p: s for p, s in left.items() if p in kept})
-        return _outcome(whole, _remove(whole, plan, top))
+        return _outcome(whole, _remove(whole, plan, listing))
 
     def clean_uploads(self, location: str) -> CleaningOutcome:
         """Abort the uploads that killed workers left below a location.

@@ -93,37 +93,37 @@ def unknown_between(
     """Return the unknown paths below a partitioned table's location, outside its partitions.
 
     If no partition is below a directory, the directory is returned, not its content. The second
-    result lists the files directly at the location. If a directory cannot be listed, because
-    permission is missing, the search ends there, and a warning says so.
+    result is a listing of the files. If a directory between the partitions cannot be listed,
+    because permission is missing, the search ends there, and a warning says so.
 
     Raises:
-        StorageError: a directory cannot be listed.
+        StorageError: a directory cannot be listed for another reason.
     """
     places = Places.of(table, partitions)
     directories: dict[str, str] = {}
-    files: list[UnknownPath] = []
+    files: list[FileEntry] = []
     level = [""]
-    top = Listing(location=table.location, files=())
     while level:
-        try:
-            listings = list_levels(table.location, level)
-        except LocationPermissionError as error:
-            # Other parts of a cleaning do not list directories between the partitions.
-            log.warning("%s: cannot find all unknown files: %s", table.ref, error)
-            break
-        if level == [""]:
-            (top,) = listings
-        level = []
-        for listing in listings:
-            files += (_between(table, f, now_s) for f in listing.files if not is_hidden(f.name))
-            for path in listing.directories:
-                if places.holds(path):
-                    continue
-                if path in places.above:
-                    level.append(path)
-                elif not _is_ours(posixpath.basename(path)):
-                    directories[path] = _why_unknown(table, path)
-    return (*files, *_of_directories(table.location, directories, now_s)), top
+        listings = _listed(table, level)
+        files += (f for listing in listings for f in listing.files if not is_hidden(f.name))
+        below = [p for listing in listings for p in listing.directories if not places.holds(p)]
+        level = [path for path in below if path in places.above]
+        others = (p for p in below if p not in places.above and not _is_ours(posixpath.basename(p)))
+        directories |= {path: _why_unknown(table, path) for path in others}
+    unknown = (
+        *(_between(table, file, now_s) for file in files),
+        *_of_directories(table.location, directories, now_s),
+    )
+    return unknown, Listing(location=table.location, files=tuple(files))
+
+
+def _listed(table: TableInfo, directories: Sequence[str]) -> list[Listing]:
+    try:
+        return list_levels(table.location, directories)
+    except LocationPermissionError as error:
+        # Other parts of a cleaning do not list directories between the partitions.
+        log.warning("%s: cannot find all unknown files: %s", table.ref, error)
+        return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
