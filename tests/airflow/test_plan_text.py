@@ -130,7 +130,7 @@ def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None
         "table  partitions  removed  bytes    kept  bytes    why kept                   unknown",
         "s.a    2           1,000    2.0 KiB  0",
         "s.b    2           1,000    10 B     3     1.0 KiB  transaction 5 may read it",
-        f"s.d    0           0                 0{' ' * 44}1,200, such as backup",
+        f"s.d    0           0                 0{' ' * 41}1,200, such as backup",
         f"3 tables with 1,200 partitions: 2,000 directories (2.0 KiB) removed from {rest}",
         "1,200 unknown paths (3 B) found; a cleaning leaves them alone",
         "skipped table  why",

@@ -251,6 +251,16 @@ def test_a_partition_outside_the_naming_scheme_is_not_listed(place: Place) -> No
     assert list(unknown(place.clean(after_s=DAY_S))) == ["odd/two-old"]
 
 
+def test_partitions_and_the_directories_above_them_are_not_measured(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = place.table("year", "month")
+    place.client.add_partitions(table, [PartitionName(("year", "month"), ("2012", "1"))])
+    place.put(f"year=2012/month=1/{DELTA}/bucket_00000")
+    monkeypatch.setattr(unknown_paths, "tree_size", lambda *_: pytest.fail("measured"))
+    assert unknown(place.clean(after_s=DAY_S)) == {}
+
+
 def test_a_partition_that_is_added_while_the_job_runs_is_not_listed(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
