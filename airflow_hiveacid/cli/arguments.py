@@ -119,6 +119,16 @@ def duration(text: str) -> str:
     return text
 
 
+def unknown_age(text: str) -> str:
+    """Check the age at which a cleaning removes unknown files, and return it unchanged.
+
+    Raises:
+        HiveAcidError: the value is not a duration, or is too short.
+    """
+    named("airflow_hiveacid.plan.arguments:unknown_age")(text, "value")
+    return text
+
+
 # ---- arguments of several commands ---------------------------------------------------------------
 
 _TABLE_PARSER: Final = by("airflow_hiveacid.format.table:TableRef.parse")

@@ -280,9 +280,21 @@ _MAINTAIN: Final = (
         description=(
             "Remove obsolete directories, directories of aborted writes, and files of crashed"
             " writers, as HiveAcidCleanOperator does. The command keeps files that an open"
-            " transaction may read."
+            " transaction may read, and lists the largest files and directories that no metadata"
+            " of the table knows."
         ),
-        arguments=(TABLE, PARTITION, DRY_RUN, OUTPUT),
+        arguments=(
+            TABLE,
+            PARTITION,
+            argument(
+                "--remove-unknown-after",
+                metavar="TIME",
+                type=by("airflow_hiveacid.cli.arguments:unknown_age"),
+                help="also remove unknown files of this age, such as '30 days'; at least '1 day'",
+            ),
+            DRY_RUN,
+            OUTPUT,
+        ),
     ),
     Command(
         name="convert",

@@ -28,6 +28,12 @@ from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
+from airflow_hiveacid.maintenance.unknown_paths import (
+    Places,
+    UnknownPaths,
+    unknown_between,
+    unknown_in,
+)
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -42,6 +48,7 @@ from airflow_hiveacid.plan.cleaning import (
     is_clean,
     plan_cleaning,
     plan_staging,
+    plan_unknown,
     plan_uploads,
     readers_before,
     replaced,
@@ -92,7 +99,7 @@ class CleaningOutcome:
 
     `oldest` is the oldest version that was readable before the cleaning. `oldest` is None if the
     cleaner did not determine it. `waited_for` contains the open transactions for which files are
-    kept.
+    kept. `unknown` summarizes the other files that no metadata knows; None if there are none.
     """
 
     partition: str
@@ -101,12 +108,14 @@ class CleaningOutcome:
     marked_entries: tuple[int, ...] = ()
     oldest: int | None = None
     waited_for: tuple[Reader, ...] = ()
+    unknown: UnknownPaths | None = None
 
     @property
     def text(self) -> str:
         """Describe the outcome."""
         size = sum(removal.size_bytes for removal in self.removed)
-        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}"
+        unknown = f", found {self.unknown.count} unknown" if self.unknown else ""
+        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}{unknown}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +141,15 @@ class Cleaner:
         notes = TableNotes.of(self.table)
         state, listing = self._first_look(partition)
         oldest = self._look_back(partition, state)
+        unknown = unknown_in(self.table, state, listing, self.now_s())
         names = [path for path in listing.directories if "/" not in path]
         if self._is_untouched(partition) and is_clean(state) and not any(map(_is_staging, names)):
             return CleaningOutcome(
-                partition=str(partition.name), removed=(), kept=(), oldest=oldest
+                partition=str(partition.name),
+                removed=(),
+                kept=(),
+                oldest=oldest,
+                unknown=UnknownPaths.of(unknown),
             )
         past = VersionNotes.of(self.table).listed_once()
         tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
@@ -166,6 +180,7 @@ class Cleaner:
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
             held=_held_or_read(state, tagged, seen, readers, note),
         )
+        plan = dataclasses.replace(plan, unknown=unknown)
         why_not = turned_off(now)
         if why_not is not None:
             return _outcome(partition, _all_kept(plan, why_not))
@@ -342,6 +357,51 @@ class Cleaner:
         if not self.spec.plan_only:
             plan = _remove(whole, plan, None)
         return _outcome(whole, plan)
+
+    def clean_unknown(self, partitions: Iterable[PartitionInfo]) -> CleaningOutcome:
+        """List the unknown paths between the partitions of a table; remove old files if requested.
+
+        Such a file belongs to no version of the table, so neither tags nor horizons need it. As for
+        replaced directories, the cleaner waits for the readers that were open when it first wanted
+        to remove the file.
+
+        Args:
+            partitions: the table's partitions. If there are unknown paths, the partitions are read
+                again, because a writer may have added some.
+
+        Raises:
+            TableChangedError: the table was dropped and created again meanwhile.
+            StorageError: a directory cannot be listed, or a file cannot be removed.
+        """
+        whole = PartitionInfo(name=PartitionName(), location=self.table.location)
+        found, listing = unknown_between(self.table, partitions, self.now_s())
+        if found:
+            places = Places.of(self.table, self.client.list_partitions(self.table))
+            found = tuple(one for one in found if places.leaves(one.path))
+        plan = CleaningPlan(remove=(), keep=(), unseen=(), unknown=found)
+        if self.spec.unknown_age_s is None or not any(one.is_removable for one in found):
+            return _outcome(whole, plan)
+        notes = TableNotes.of(self.table)
+        seen = notes.first_seen(whole.name)
+        txns = self.client.valid_txns()
+        note = FirstSeen(high_watermark=txns.high_watermark, at_s=self.now_s())
+        plan = plan_unknown(
+            found,
+            seen,
+            note,
+            readers=self._readers(txns),
+            unknown_age_s=self.spec.unknown_age_s,
+        )
+        # The table is read after its partitions, so these are the partitions of this table.
+        why_not = turned_off(self._table_now())
+        if why_not is not None:
+            return _outcome(whole, _all_kept(plan, why_not))
+        if self.spec.plan_only:
+            return _outcome(whole, plan)
+        kept = {removal.path for removal in plan.keep}
+        left = {**dict.fromkeys(plan.unseen, note), **seen}
+        notes.note_first_seen(whole.name, {p: s for p, s in left.items() if p in kept})
+        return _outcome(whole, _remove(whole, plan, listing))
 
     def clean_uploads(self, location: str) -> CleaningOutcome:
         """Abort the uploads that killed workers left below a location.
@@ -681,4 +741,5 @@ def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:
         removed=plan.remove,
         kept=plan.keep,
         waited_for=plan.waited_for,
+        unknown=UnknownPaths.of(plan.unknown),
     )

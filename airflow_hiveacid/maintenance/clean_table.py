@@ -109,8 +109,10 @@ class TableCleaning:
             forget_unreadable(self.table, outcomes, self.overview.notes)
         cleaner = self._cleaner(client)
         locations = _uploaded_to(self.table, self.spec, [p.location for p in self.partitions])
+        between = is_whole and self.table.is_partitioned
         return [
-            *([cleaner.clean_staging()] if is_whole and self.table.is_partitioned else ()),
+            *([cleaner.clean_staging()] if between else ()),
+            *([cleaner.clean_unknown(self.partitions)] if between else ()),
             *map(cleaner.clean_uploads, locations),
         ]
 

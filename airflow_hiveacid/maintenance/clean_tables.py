@@ -26,17 +26,20 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.plan.cleaning import UnknownPath
 
 log = logging.getLogger("hiveacid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedTable:
-    """The totals of one table that had something to remove or to keep.
+    """The totals of one table with something to remove or keep, or with unknown files.
 
     `partitions` is the number of partitions from which something was (or would be) removed.
     `removed` and `kept` are numbers of directories, with their sizes in bytes. `why_kept` is the
-    reason for the largest kept directory, or empty.
+    reason for the largest kept directory, or empty. `unknown` and `unknown_bytes` are the number
+    and size of the files and directories that no metadata knows, and `largest_unknown` is the path
+    of the largest one, or empty.
     """
 
     table: str
@@ -46,6 +49,9 @@ class CleanedTable:
     kept: int
     kept_bytes: int
     why_kept: str
+    unknown: int = 0
+    unknown_bytes: int = 0
+    largest_unknown: str = ""
 
     @classmethod
     def of(
@@ -58,6 +64,8 @@ class CleanedTable:
         outcomes = (*of_partitions, *of_others)
         removed = [one for outcome in outcomes for one in outcome.removed]
         kept = [one for outcome in outcomes for one in outcome.kept]
+        unknown = [(o.partition, o.unknown) for o in outcomes if o.unknown is not None]
+        largest = [(one, partition) for partition, found in unknown for one in found.largest[:1]]
         return cls(
             table=str(table.ref),
             partitions=sum(1 for outcome in of_partitions if outcome.removed),
@@ -66,12 +74,22 @@ class CleanedTable:
             kept=len(kept),
             kept_bytes=sum(one.size_bytes for one in kept),
             why_kept=max(kept, key=lambda one: one.size_bytes).why if kept else "",
+            unknown=sum(found.count for _, found in unknown),
+            unknown_bytes=sum(found.size_bytes for _, found in unknown),
+            largest_unknown=_path_of(*max(largest, key=lambda one: one[0].size_bytes))
+            if largest
+            else "",
         )
 
     @property
     def text(self) -> str:
         """Describe the totals."""
-        return f"removed {self.removed} ({self.removed_bytes} bytes), kept {self.kept}"
+        unknown = f", found {self.unknown} unknown" if self.unknown else ""
+        return f"removed {self.removed} ({self.removed_bytes} bytes), kept {self.kept}{unknown}"
+
+
+def _path_of(unknown: UnknownPath, partition: str) -> str:
+    return f"{partition}/{unknown.path}" if partition else unknown.path
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,6 +165,6 @@ def _clean(
     for cleaning in cleanings:
         ref = cleaning.table.ref
         found = CleanedTable.of(cleaning.table, of_partitions[ref], of_others.get(ref, ()))
-        if found.removed or found.kept:
+        if found.removed or found.kept or found.unknown:
             log.info("%s: %s", found.table, found.text)
             run.cleaned.append(found)

@@ -49,7 +49,9 @@ def cleanings_result(job: JobSpec, spec: CleanTablesSpec, run: TablesCleaning) -
     The tables with the largest removed and kept directories come first.
     """
     largest_first = sorted(
-        run.cleaned, key=lambda one: one.removed_bytes + one.kept_bytes, reverse=True
+        run.cleaned,
+        key=lambda one: (one.removed_bytes + one.kept_bytes, one.unknown_bytes),
+        reverse=True,
     )
     removed = sum(one.removed for one in run.cleaned)
     return JobResult(
@@ -64,6 +66,8 @@ def cleanings_result(job: JobSpec, spec: CleanTablesSpec, run: TablesCleaning) -
             "cleaned_partitions": sum(one.partitions for one in run.cleaned),
             "kept": sum(one.kept for one in run.cleaned),
             "kept_bytes": sum(one.kept_bytes for one in run.cleaned),
+            "unknown": sum(one.unknown for one in run.cleaned),
+            "unknown_bytes": sum(one.unknown_bytes for one in run.cleaned),
             **_tables_of(run),
         },
     )

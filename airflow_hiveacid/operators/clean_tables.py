@@ -35,6 +35,8 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         tables: names or patterns, such as `sales.*` or `demo.orders`.
         retention_s: how many seconds a directory is kept after a newer directory has replaced it.
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
+        remove_unknown_after: remove unknown files that have not changed for this time, such as `30
+            days`; at least `1 day`. By default, unknown files and directories are only listed.
         plan_only: report what would be removed, and remove nothing.
         on_worker: as for `HiveAcidCleanOperator`.
     """
@@ -45,7 +47,11 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         " remove or keep the numbers of its directories, and why they are kept"
     )
     template_fields: Sequence[str] = given_fields(
-        "tables", "retention_s", "orphan_age_s", *ManyTablesOperator.template_fields
+        "tables",
+        "retention_s",
+        "orphan_age_s",
+        "remove_unknown_after",
+        *ManyTablesOperator.template_fields,
     )
 
     def __init__(
@@ -54,14 +60,17 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         tables: Sequence[str] | str,
         retention_s: float | str = 0.0,
         orphan_age_s: float | str = 86400.0,
+        remove_unknown_after: str | None = None,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(tables=tables, plan_only=plan_only, **kwargs)
         self.retention_s = retention_s
         self.orphan_age_s = orphan_age_s
+        self.remove_unknown_after = remove_unknown_after
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.number, retention_s=retention_s, orphan_age_s=orphan_age_s)
+        early.check(arguments.unknown_age, remove_unknown_after=remove_unknown_after)
 
     def build_job(self) -> CleanTablesSpec:
         """Return the spec of the cleanings that the rendered arguments describe."""
@@ -69,6 +78,7 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
             tables=arguments.table_patterns(self.tables, "tables"),
             retention_s=arguments.number(self.retention_s, "retention_s"),
             orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
+            unknown_age_s=arguments.unknown_age(self.remove_unknown_after, "remove_unknown_after"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 

@@ -489,6 +489,8 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         partition: `month=1`, or None for every partition.
         retention_s: how many seconds a directory is kept after a newer directory has replaced it.
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
+        remove_unknown_after: remove unknown files that have not changed for this time, such as `30
+            days`; at least `1 day`. By default, unknown files and directories are only listed.
         plan_only: list exactly what would be removed, and remove nothing.
         on_worker: by default, a Spark driver cleans the table if it would run as a different user
             than the worker (in cluster deploy mode, with a login for Spark, or with `env_vars`).
@@ -506,17 +508,19 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         "partition",
         "retention_s",
         "orphan_age_s",
+        "remove_unknown_after",
         "plan_only",
         *WorkerFirstOperator.template_fields,
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the operator's interface
         self,
         *,
         table: str,
         partition: str | None = None,
         retention_s: float | str = 0.0,
         orphan_age_s: float | str = 86400.0,
+        remove_unknown_after: str | None = None,
         plan_only: bool | str = False,  # not `dry_run`, which is a method of Airflow's operators
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -525,11 +529,13 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         self.partition = partition
         self.retention_s = retention_s
         self.orphan_age_s = orphan_age_s
+        self.remove_unknown_after = remove_unknown_after
         self.plan_only = plan_only
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         early.check(arguments.partition_name, partition=partition)
         early.check(arguments.number, retention_s=retention_s, orphan_age_s=orphan_age_s)
+        early.check(arguments.unknown_age, remove_unknown_after=remove_unknown_after)
         early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CleanSpec:
@@ -539,6 +545,7 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
             partition=arguments.partition_name(self.partition),
             retention_s=arguments.number(self.retention_s, "retention_s"),
             orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
+            unknown_age_s=arguments.unknown_age(self.remove_unknown_after, "remove_unknown_after"),
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 

@@ -29,7 +29,9 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.keeping import duration
 from airflow_hiveacid.plan.limits import HealthLimits
 from airflow_hiveacid.plan.window import WindowEnd
 
@@ -468,6 +470,23 @@ def retention(value: float | str, argument: str) -> float:
         raise ConfigurationError(
             f"{argument} must be {_SHORTEST_RETENTION_S:.0f} or more, found {value!r}: a later"
             " retry would apply the change again"
+        )
+    return found
+
+
+def unknown_age(value: str | None, argument: str) -> float | None:
+    """Return the minimum age in seconds at which a cleaning removes unknown files, or None.
+
+    Raises:
+        ConfigurationError: the value is neither None nor a duration, or is less than a day.
+    """
+    if value is None:
+        return None
+    found = duration(str(value), argument)
+    if found < SHORTEST_UNKNOWN_AGE_S:
+        raise ConfigurationError(
+            f"{argument} must be 1 day or more, found {value!r}: a running job may still write or"
+            " need newer files that this provider does not know"
         )
     return found
 

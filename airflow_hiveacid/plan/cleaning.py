@@ -13,6 +13,8 @@ the metastore's database:
   directory is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
 * A staging directory is removed when its transaction has ended and the directory is old. On a store
   that lists open uploads, old uploads of killed workers are aborted, too.
+* An unknown file is removed only if a user has requested it, and only if the file is old and lies
+  where no reader, table or partition needs it (`UnknownPath.is_removable`).
 
 Must not access a file system or a metastore.
 """
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 _NOTHING_HELD: Final[Mapping[str, str]] = MappingProxyType({})
 _NONE: Final = WriteId(0)
 
+SHORTEST_UNKNOWN_AGE_S: Final = 86400.0
+"""The minimum age at which unknown files may be removed; a running job may need newer files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingDirectory:
@@ -73,18 +78,36 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownPath:
+    """A file or directory below the location that no metadata of the table knows.
+
+    `why` is the reason. `age_s` is the time since the newest change below the path, in seconds;
+    None if the store does not provide the time. If `is_removable` is False, no cleaning removes the
+    path.
+    """
+
+    path: str
+    why: str
+    size_bytes: int
+    age_s: float | None
+    is_removable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
     """The paths to remove and the paths to keep.
 
     `unseen` are the names of replacements that have no note yet. Before removing any path, the
     caller writes a note for each replacement, with the high watermark of the transactions in this
-    plan. `waited_for` lists the readers that may still need the kept paths.
+    plan. `waited_for` lists the readers that may still need the kept paths. `unknown` are the
+    unknown paths that this plan leaves alone.
     """
 
     remove: tuple[Removal, ...]
     keep: tuple[Removal, ...]
     unseen: tuple[str, ...]
     waited_for: tuple[Reader, ...] = ()
+    unknown: tuple[UnknownPath, ...] = ()
 
 
 def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
@@ -159,6 +182,52 @@ def plan_staging(
         item = Removal(path=directory.path, why=why, size_bytes=directory.size_bytes)
         (keep if why_not else remove).append(item)
     return CleaningPlan(remove=tuple(remove), keep=tuple(keep), unseen=())
+
+
+def plan_unknown(
+    unknown: Iterable[UnknownPath],
+    seen: Mapping[str, FirstSeen],
+    now_seen: FirstSeen,
+    *,
+    readers: Sequence[Reader],
+    unknown_age_s: float,
+) -> CleaningPlan:
+    """Return a plan that covers only unknown paths, whose removal a user has requested.
+
+    Args:
+        unknown: the unknown paths.
+        seen: the notes of when a cleaner first wanted to remove each path.
+        now_seen: the note for paths without a note.
+        readers: the open transactions that may read the table. No reader should need an unknown
+            file, but a reader of another program may have listed it.
+        unknown_age_s: the minimum age of a path to remove.
+    """
+    remove: list[Removal] = []
+    keep: list[Removal] = []
+    left: list[UnknownPath] = []
+    unseen: list[str] = []
+    waited_for: dict[Reader, None] = {}
+    for one in unknown:
+        if not one.is_removable or one.age_s is None:
+            left.append(one)
+            continue
+        why_not: str | None = f"changed less than {age_text(unknown_age_s)} ago"
+        if one.age_s >= unknown_age_s:
+            first_seen = seen.get(one.path, now_seen)
+            if one.path not in seen:
+                unseen.append(one.path)
+            why_not = waits_for(first_seen, readers, first_seen.at_s, 0.0)
+            waited_for |= dict.fromkeys(readers_before(first_seen, readers))
+        why = why_not or f"unknown, and not changed for {age_text(one.age_s)}: {one.why}"
+        item = Removal(path=one.path, why=why, size_bytes=one.size_bytes)
+        (keep if why_not else remove).append(item)
+    return CleaningPlan(
+        remove=tuple(remove),
+        keep=tuple(keep),
+        unseen=tuple(unseen),
+        waited_for=tuple(waited_for),
+        unknown=tuple(left),
+    )
 
 
 def plan_uploads(

@@ -299,8 +299,13 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     ),
     (
         HiveAcidCleanOperator,
-        {"table": "db.t", "retention_s": "3600", "plan_only": True},
-        CleanSpec(target="db.t", retention_s=3600.0, plan_only=True),
+        {
+            "table": "db.t",
+            "retention_s": "3600",
+            "remove_unknown_after": "2 weeks",
+            "plan_only": True,
+        },
+        CleanSpec(target="db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
     ),
     (
         HiveAcidCleanTablesOperator,
@@ -308,10 +313,15 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "tables": ["sales.*", "{{ 'db' }}.t"],
             "retention_s": "{{ 2 * 3600 }}",
             "orphan_age_s": 5,
+            "remove_unknown_after": "{{ 10 * 3 }} days",
             "plan_only": "{{ 2 > 1 }}",
         },
         CleanTablesSpec(
-            tables=("sales.*", "db.t"), retention_s=7200.0, orphan_age_s=5.0, plan_only=True
+            tables=("sales.*", "db.t"),
+            retention_s=7200.0,
+            orphan_age_s=5.0,
+            unknown_age_s=30 * 86400.0,
+            plan_only=True,
         ),
     ),
     (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanTablesSpec(tables=("a.*", "*"))),
@@ -589,7 +599,18 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCompactOperator, {"table": "db.t", "delta_count": "ten"}, "whole number"),
     (HiveAcidCompactOperator, {"table": "db.t", "partition": "1"}, "not a valid partition name"),
     (HiveAcidCleanOperator, {"table": "db.t", "retention_s": "-1"}, "retention_s must be a number"),
+    (
+        HiveAcidCleanOperator,
+        {"table": "db.t", "remove_unknown_after": "23 hours"},
+        "remove_unknown_after must be 1 day or more, found '23 hours': a running job",
+    ),
+    (HiveAcidCleanOperator, {"table": "db.t", "remove_unknown_after": 30}, "not a duration"),
     (HiveAcidCleanTablesOperator, {"tables": []}, "tables must have at least one entry"),
+    (
+        HiveAcidCleanTablesOperator,
+        {"tables": "a.*", "remove_unknown_after": "1 hour"},
+        "remove_unknown_after must be 1 day or more",
+    ),
     (HiveAcidCleanTablesOperator, {"tables": "a.*", "plan_only": "no"}, "plan_only must be true"),
     (HiveAcidCleanTablesOperator, {"tables": "a.*", "orphan_age_s": -1}, "orphan_age_s must be a"),
     (HiveAcidProveErasureOperator, {"table": "db.t", "where": " "}, "where"),

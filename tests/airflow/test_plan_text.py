@@ -48,6 +48,14 @@ CLEANED: dict[str, Any] = {
             "partition": "",
             "removed": [{"path": "delta_1_1_0", "why": "covered by base_2", "size_bytes": 9}],
             "kept": [{"path": "delta_2_2_0", "why": "a reader needs it", "size_bytes": 9}],
+            "unknown": {
+                "count": 2001,
+                "size_bytes": 4096,
+                "largest": [
+                    {"path": "x", "why": "it is empty", "size_bytes": 0, "age_s": None},
+                    {"path": "notes", "why": "stray", "size_bytes": 9, "age_s": 90000.0},
+                ],
+            },
         }
     ]
 }
@@ -106,20 +114,25 @@ def test_a_cleaning_of_many_tables_ends_with_totals_and_skipped_tables() -> None
         "cleanings": [
             {"table": "s.a", **one, "removed_bytes": 2048},
             {"table": "s.b", **one, "removed_bytes": 10, **waits},
+            {"table": "s.d", "unknown": 1200, "unknown_bytes": 3, "largest_unknown": "backup"},
         ],
         "tables": 3,
         "partitions": 1200,
         "cleaned_partitions": 4,
         "kept": 3,
         "kept_bytes": 1024,
+        "unknown": 1200,
+        "unknown_bytes": 3,
         "skipped": [{"table": "s.c", "why": "it is sorted"}],
     }
     rest = "4 partitions, 3 (1.0 KiB) kept"
     assert cleaned_table_lines(details) == (
-        "table  partitions  removed  bytes    kept  bytes    why kept",
+        "table  partitions  removed  bytes    kept  bytes    why kept                   unknown",
         "s.a    2           1,000    2.0 KiB  0",
         "s.b    2           1,000    10 B     3     1.0 KiB  transaction 5 may read it",
+        f"s.d    0           0                 0{' ' * 41}1,200, such as backup",
         f"3 tables with 1,200 partitions: 2,000 directories (2.0 KiB) removed from {rest}",
+        "1,200 unknown paths (3 B) found; a cleaning leaves them alone",
         "skipped table  why",
         "s.c            it is sorted",
     )
@@ -142,6 +155,10 @@ def test_a_cleaning_plan_is_shown_as_a_table_of_paths() -> None:
         "partition  action  path         why",
         "(table)    remove  delta_1_1_0  covered by base_2",
         "(table)    keep    delta_2_2_0  a reader needs it",
+        "partition  unknown path  bytes  why",
+        "(table)    x                    it is empty",
+        "(table)    notes         9 B    stray; changed 1 d 1 h ago",
+        "2,001 unknown paths (4.0 KiB) found; a cleaning leaves them alone",
     )
 
 

@@ -327,6 +327,21 @@ def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -
     assert again["status"] == "nothing_to_do"
 
 
+@pytest.mark.promise("K9")
+def test_the_worker_lists_unknown_files_of_a_table(
+    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "delta_0000002_0000002_0000" / "notes.txt").write_text("words")
+    log = TaskLog.of_tasks(monkeypatch)
+    result = run_task(_clean(spark, remove_unknown_after="1 day"))
+    assert (spark.calls, result["status"]) == ([], "nothing_to_do")
+    (outcome,) = result["details"]["cleanings"]
+    (one,) = outcome["unknown"]["largest"]
+    assert one["path"] == "delta_0000002_0000002_0000/notes.txt"
+    assert any(line.startswith("1 unknown path (5 B) found") for line in log.lines)
+    assert (root / one["path"]).exists()
+
+
 def test_the_worker_cleans_many_tables_without_spark(
     spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,13 +6,15 @@ removes files.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.operators.reporting.plan_text import size_text
+from airflow_hiveacid.operators.reporting.plan_text import size_text, unknown_text
+from airflow_hiveacid.plan.arguments import unknown_age
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def clean(options: argparse.Namespace) -> Iterator[str]:
-    """Clean a table, or plan the cleaning; yield the paths that are removed or kept.
+    """Clean a table, or plan the cleaning; yield the paths that are removed, kept or unknown.
 
     Raises:
         HiveAcidError: the table does not exist, or cannot be listed or changed.
@@ -30,6 +32,7 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
     spec = CleanSpec(
         target=str(options.table),
         partition=None if options.partition is None else str(options.partition),
+        unknown_age_s=unknown_age(options.remove_unknown_after, "--remove-unknown-after"),
         plan_only=options.dry_run,
     )
     with cli_metastore.connected(options) as client:
@@ -46,12 +49,26 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
         for action, found in (("remove", outcome.removed), ("keep", outcome.kept))
         for one in found
     ]
+    unknown = [(outcome, outcome.unknown) for outcome in outcomes if outcome.unknown is not None]
+    found_unknown = sum(found.count for _, found in unknown)
+    known = len(records)
+    records += [
+        {
+            "partition": outcome.partition,
+            "action": "none",
+            "path": one.path,
+            "size_bytes": one.size_bytes,
+            "why": f"unknown: {unknown_text(asdict(one))}",
+        }
+        for outcome, found in unknown
+        for one in found.largest
+    ]
     removed = [one for one in records if one["action"] == "remove"]
     size = size_text(sum(one["size_bytes"] for one in removed)) or "0 B"
     would = "would be removed" if options.dry_run else "removed"
     foot = (
         f"{options.table}: {several(len(removed), 'path')} ({size}) {would},"
-        f" {len(records) - len(removed)} kept"
+        f" {known - len(removed)} kept" + (f", {found_unknown:,} unknown" if found_unknown else "")
     )
     columns = (
         partition(),

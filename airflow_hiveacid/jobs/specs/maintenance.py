@@ -118,13 +118,15 @@ class CleanSpec:
     """Remove obsolete directories, aborted directories, and staging directories of crashed writers.
 
     `retention_s` is how long a replaced directory is kept. `orphan_age_s` is the minimum age of a
-    staging directory to remove.
+    staging directory to remove. `unknown_age_s` is the minimum age of an unknown file to remove;
+    None means that unknown files are only listed.
     """
 
     target: str
     partition: str | None = None
     retention_s: float = 0.0
     orphan_age_s: float = 86400.0
+    unknown_age_s: float | None = None
     plan_only: bool = False
 
 
@@ -139,6 +141,7 @@ class CleanTablesSpec:
     tables: tuple[str, ...]
     retention_s: float = 0.0
     orphan_age_s: float = 86400.0
+    unknown_age_s: float | None = None
     plan_only: bool = False
 
     @property
@@ -152,6 +155,7 @@ class CleanTablesSpec:
             target=table,
             retention_s=self.retention_s,
             orphan_age_s=self.orphan_age_s,
+            unknown_age_s=self.unknown_age_s,
             plan_only=self.plan_only,
         )
 

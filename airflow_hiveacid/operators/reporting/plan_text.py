@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_hiveacid.format.words import age_text, several
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -72,23 +74,52 @@ def table_lines(details: Mapping[str, Any]) -> Sequence[str]:
 
 
 def cleaning_lines(details: Mapping[str, Any]) -> Sequence[str]:
-    """Return a line for each path in `details` that a cleaning removes or keeps."""
+    """Return a line for each path in `details` that a cleaning removes or keeps.
+
+    Then come the largest unknown paths, and their total number and size.
+    """
+    outcomes = details.get("cleanings") or ()
     rows = [
         (_partition(outcome), action, str(entry.get("path", "")), str(entry.get("why", "")))
-        for outcome in details.get("cleanings") or ()
+        for outcome in outcomes
         for action, key in (("remove", "removed"), ("keep", "kept"))
         for entry in outcome.get(key) or ()
     ]
-    return tuple(_aligned(("partition", "action", "path", "why"), rows))
+    unknown = [(one, one["unknown"]) for one in outcomes if one.get("unknown")]
+    shown = [
+        (_partition(outcome), entry["path"], size_text(entry["size_bytes"]), unknown_text(entry))
+        for outcome, found in unknown
+        for entry in found["largest"]
+    ]
+    count = sum(found["count"] for _, found in unknown)
+    size = sum(found["size_bytes"] for _, found in unknown)
+    return (
+        *_aligned(("partition", "action", "path", "why"), rows),
+        *_aligned(("partition", "unknown path", "bytes", "why"), shown),
+        *([_unknown_total(count, size)] if count else ()),
+    )
+
+
+def unknown_text(entry: Mapping[str, Any]) -> str:
+    """Return why a path is unknown, and its age if the store provides it."""
+    age_s = entry["age_s"]
+    age = "" if age_s is None else f"; changed {age_text(age_s)} ago"
+    return f"{entry['why']}{age}"
+
+
+def _unknown_total(count: int, size_bytes: int) -> str:
+    size = size_text(size_bytes) or "0 B"
+    return f"{several(count, 'unknown path')} ({size}) found; a cleaning leaves them alone"
 
 
 def cleaned_table_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each table that a job of many tables cleaned, and totals.
 
-    Only the 50 largest tables have lines. Tables without anything to remove or keep have none.
+    Only the 50 largest tables have lines. Tables without anything to remove, keep or report have
+    none.
     """
     found = details.get("cleanings") or ()
-    head = ("table", "partitions", "removed", "bytes", "kept", "bytes", "why kept")
+    head = ("table", "partitions", "removed", "bytes", "kept", "bytes", "why kept", "unknown")
     rows = [
         (
             str(one.get("table", "")),
@@ -98,6 +129,7 @@ def cleaned_table_lines(details: Mapping[str, Any]) -> Sequence[str]:
             f"{one.get('kept', 0):,}",
             size_text(one.get("kept_bytes")),
             str(one.get("why_kept", "")),
+            _unknown_of(one),
         )
         for one in found
     ]
@@ -109,7 +141,19 @@ def cleaned_table_lines(details: Mapping[str, Any]) -> Sequence[str]:
         f" {details.get('cleaned_partitions', 0):,} partitions, {details.get('kept', 0):,}"
         f" ({size_text(details.get('kept_bytes')) or '0 B'}) kept"
     )
-    return (*_aligned(head, rows, most=_MOST_TABLES), totals, *_skipped_lines(details))
+    unknown = details.get("unknown") or 0
+    return (
+        *_aligned(head, rows, most=_MOST_TABLES),
+        totals,
+        *([_unknown_total(unknown, details.get("unknown_bytes") or 0)] if unknown else ()),
+        *_skipped_lines(details),
+    )
+
+
+def _unknown_of(one: Mapping[str, Any]) -> str:
+    """Return the number of a table's unknown paths and the largest path, or an empty text."""
+    count = one.get("unknown") or 0
+    return f"{count:,}, such as {one.get('largest_unknown', '')}" if count else ""
 
 
 def restore_lines(details: Mapping[str, Any]) -> Sequence[str]:

@@ -261,6 +261,37 @@ def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
         return tuple(sorted(i.base_name for i in found if i.type == pafs.FileType.Directory))
 
 
+def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
+    """Return the direct entries of each directory below a location, hidden ones included.
+
+    Paths are relative to the location. The listing of a missing directory is empty.
+
+    Raises:
+        LocationPermissionError: reading is not permitted.
+        StorageError: listing failed for another reason.
+    """
+    fs, root = open_location(location)
+
+    def look(directory: str) -> Listing:
+        top = posixpath.join(root, directory).rstrip("/")
+        found = fs.get_file_info(pafs.FileSelector(top, allow_not_found=True))
+        paths = {posixpath.join(directory, info.base_name): info for info in found}
+        return Listing(
+            location=location,
+            files=tuple(
+                _entry(path, info)
+                for path, info in sorted(paths.items())
+                if info.type == pafs.FileType.File
+            ),
+            directories=tuple(
+                sorted(p for p, info in paths.items() if info.type == pafs.FileType.Directory)
+            ),
+        )
+
+    with storage_errors("list", location):
+        return each_in_threads(look, directories)
+
+
 def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
     """Return the total bytes of the files below a directory, and the time of its last change.
 

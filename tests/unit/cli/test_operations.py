@@ -472,6 +472,39 @@ def test_a_cleaning_is_planned_and_done_without_spark(
     assert [path.name for path in (tmp_path / "t").glob("[bd]*_*")] == ["base_3"]
 
 
+@pytest.mark.promise("K9")
+def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
+    client: FakeClient,
+    tmp_path: Path,
+    run: Callable[..., str],
+    records: Callable[..., list[dict[str, Any]]],
+) -> None:
+    day = Column(name="day", type="int")
+    location = tmp_path / "parts"
+    location.mkdir()
+    client.create_table(
+        NewTable(
+            ref=TableRef("demo", "parts"),
+            columns=COLUMNS,
+            partition_columns=(day,),
+            location=str(location),
+        )
+    )
+    stray = location / "stray"
+    stray.write_text("rows")
+    os.utime(stray, (0, 0))
+    (one,) = records("clean", "demo.parts")
+    assert (one["action"], one["path"], one["size_bytes"]) == ("none", "stray", 4)
+    assert one["why"].startswith("unknown: no partition contains it; changed ")
+    assert run("clean", "demo.parts").splitlines()[-1].endswith("removed, 0 kept, 1 unknown")
+    short = run("clean", "demo.parts", "--remove-unknown-after", "1 hour", status=2)
+    assert "must be 1 day or more" in short
+    assert stray.exists()
+    (one,) = records("clean", "demo.parts", "--remove-unknown-after", "30 days")
+    assert (one["action"], one["path"]) == ("remove", "stray")
+    assert not stray.exists()
+
+
 def test_a_cleaning_dry_run_changes_no_queue_entry_and_removes_no_staged_files(
     client: FakeClient,
     tmp_path: Path,

@@ -110,7 +110,7 @@ JOBS: dict[str, Job] = {
         max_bytes=5,
         plan_only=True,
     ),
-    "clean": CleanSpec(target="db.t", retention_s=60.0, plan_only=True),
+    "clean": CleanSpec(target="db.t", retention_s=60.0, unknown_age_s=86400.0, plan_only=True),
     "clean_tables": CleanTablesSpec(
         tables=("db.t", "sales.*"), retention_s=60.0, orphan_age_s=5.0, plan_only=True
     ),

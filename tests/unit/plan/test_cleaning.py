@@ -10,8 +10,10 @@ from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.plan.cleaning import (
     CleaningPlan,
     StagingDirectory,
+    UnknownPath,
     is_clean,
     plan_cleaning,
+    plan_unknown,
     plan_uploads,
 )
 
@@ -241,3 +243,37 @@ def test_removing_merged_deltas_ends_older_versions_of_insert_only_tables_only()
     path = "delta_0000003_0000003_0000"
     assert ends(merged)[path] == ("delta_0000003_0000004", 0)
     assert ends(merged, is_insert_only=True)[path] == ("delta_0000003_0000004", 4)
+
+
+@pytest.mark.promise("K9")
+@pytest.mark.parametrize(
+    ("age_s", "is_removable", "found"),
+    [
+        (100.0, True, (["x"], [], [])),
+        (99.0, True, ([], ["x"], [])),
+        (100.0, False, ([], [], ["x"])),
+        (None, True, ([], [], ["x"])),
+    ],
+)
+def test_an_unknown_file_is_removed_only_if_it_is_removable_and_old(
+    age_s: float | None, is_removable: bool, found: tuple[list[str], list[str], list[str]]
+) -> None:
+    one = UnknownPath(path="x", why="y", size_bytes=1, age_s=age_s, is_removable=is_removable)
+    now = FirstSeen(high_watermark=TxnId(9), at_s=0.0)
+    plan = plan_unknown([one], {}, now, readers=(), unknown_age_s=100.0)
+    assert tuple([u.path for u in part] for part in (plan.remove, plan.keep, plan.unknown)) == found
+
+
+@pytest.mark.promise("K9")
+@pytest.mark.parametrize(("reader", "goes"), [(9, False), (10, True)])
+def test_an_unknown_file_is_kept_for_each_reader_up_to_its_note(reader: int, goes: bool) -> None:
+    one = UnknownPath(path="x", why="y", size_bytes=1, age_s=200.0, is_removable=True)
+    noted = {"x": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
+    now = FirstSeen(high_watermark=TxnId(12), at_s=50.0)
+    readers = [Reader(txn_id=TxnId(reader))]
+    plan = plan_unknown([one], noted, now, readers=readers, unknown_age_s=100.0)
+    assert [r.path for r in plan.remove] == (["x"] if goes else [])
+    assert list(plan.waited_for) == ([] if goes else readers)
+    assert plan.unseen == ()
+    unnoted = plan_unknown([one], {}, now, readers=readers, unknown_age_s=100.0)
+    assert (unnoted.remove, unnoted.unseen) == ((), ("x",))

@@ -184,6 +184,9 @@ def test_a_plan_reports_what_would_be_removed_and_removes_nothing(warehouse: War
         "kept": 0,
         "kept_bytes": 0,
         "why_kept": "",
+        "unknown": 0,
+        "unknown_bytes": 0,
+        "largest_unknown": "",
     }
 
 
