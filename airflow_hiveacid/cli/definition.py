@@ -19,6 +19,7 @@ from airflow_hiveacid.cli.arguments import (
     OUTPUT,
     PARTITION,
     TABLE,
+    also_when,
     argument,
     at_least,
     by,
@@ -82,6 +83,17 @@ _THRESHOLDS: Final = (
             "a partition is due if its deltas have this share of the base's bytes; off: never"
             " (default: the share in the table parameter"
             " compactorthreshold.hive.compactor.delta.pct.threshold, or 0.1)"
+        ),
+    ),
+    argument(
+        "--also-when",
+        type=also_when,
+        default={},
+        metavar="NAME=N,..",
+        help=(
+            "a partition is also due if it has this number of aborted_transactions (default: 1000),"
+            " deleted_rows or small_files, or if its oldest delta (oldest_delta_s) or its oldest"
+            " aborted write (oldest_aborted_s) has this age in seconds; off: never"
         ),
     ),
 )
