@@ -19,7 +19,6 @@ from airflow_hiveacid.cli.arguments import (
     OUTPUT,
     PARTITION,
     TABLE,
-    also_when,
     argument,
     at_least,
     by,
@@ -87,7 +86,7 @@ _THRESHOLDS: Final = (
     ),
     argument(
         "--also-when",
-        type=also_when,
+        type=by("airflow_hiveacid.cli.arguments:also_when"),
         default={},
         metavar="NAME=N,..",
         help=(

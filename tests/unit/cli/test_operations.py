@@ -229,6 +229,18 @@ def test_commands_use_the_tables_own_threshold_unless_an_option_sets_one(
         assert records("explain", "demo.t", *options)[0]["state"] == "fine"
 
 
+def test_commands_agree_on_further_thresholds(
+    records: Callable[..., list[dict[str, Any]]], run: Callable[..., str]
+) -> None:
+    option = ("--also-when", "small_files=1,deleted_rows=1")
+    why = "1 small files (threshold 1)"
+    assert records("health", "demo.t", *option)[0]["why"] == why
+    assert records("plan", "demo.t", *option)[0]["why"] == f"{why} and no base"
+    assert f"is due: {why}" in records("explain", "demo.t", *option)[0]["finding"]
+    refused = run("plan", "demo.t", "--also-when", "files=1", status=2)
+    assert "has no threshold 'files'; allowed are aborted_transactions" in refused
+
+
 def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collection(
     client: FakeClient, records: Callable[..., list[dict[str, Any]]]
 ) -> None:
