@@ -219,7 +219,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
         ),
     )
     files = (*(file for one in plan.inputs for file in one.files), *plan.read.originals)
-    results = {result_of(file) for file in files}
+    results = {result_of(file.name) for file in files}
     if plan.needs_one_file and kind is TransactionalKind.FULL_ACID and len(results) > 1:
         why_not = f"{why}; not done: {seen_by_halves(plan, len(results))}"
         return NoCompaction(why=why_not, is_hindered=True)

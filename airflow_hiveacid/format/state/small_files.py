@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.names import parse_file_name
@@ -42,7 +43,7 @@ def mergeable(files: Sequence[FileEntry], kind: TransactionalKind, *, small_file
         numbers = combined([file.size_bytes for file in files])
         results: list[object] = list(numbers)
     else:
-        results = [result_of(file) for file in files]
+        results = [result_of(file.name) for file in files]
     inputs: dict[object, list[FileEntry]] = defaultdict(list)
     for file, result in zip(files, results, strict=True):
         inputs[result].append(file)
@@ -53,13 +54,14 @@ def mergeable(files: Sequence[FileEntry], kind: TransactionalKind, *, small_file
     )
 
 
-def result_of(file: FileEntry) -> object:
-    """Return a key for the file of a full-ACID result that takes a file's rows: its bucket.
+@lru_cache(maxsize=4096)  # all deltas have the same names of files
+def result_of(name: str) -> object:
+    """Return a key for the file of a full-ACID result that takes the rows of a file: its bucket.
 
-    If the file's name contains no bucket, the key is its name.
+    If the name of the file contains no bucket, the key is the name.
     """
-    parsed = parse_file_name(file.name)
-    return file.name if parsed is None else parsed.bucket_id
+    parsed = parse_file_name(name)
+    return name if parsed is None else parsed.bucket_id
 
 
 def combined(sizes: Sequence[int]) -> list[int]:
