@@ -93,6 +93,18 @@ def test_the_combined_sensor_fires_at_either_threshold(warehouse: Warehouse) -> 
         assert rule in found["why"]
 
 
+def test_only_the_combined_sensor_has_further_thresholds(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    for _ in range(3):
+        warehouse.delta(table, 1)
+    combined = {"table": str(table.ref), "also_when": {"small_files": "{{ 1 + 1 }}"}}
+    (found,) = run_task(HiveAcidCompactionNeededSensor(task_id="s", **combined))
+    assert found["why"] == "2 small files (threshold 2)"
+    for one in (HiveAcidDeltaCountSensor, HiveAcidDeltaRatioSensor):
+        given = one(task_id="s", table="db.t").thresholds()
+        assert given.also_limits == {}
+
+
 @pytest.mark.parametrize("sensor", _SENSORS)
 def test_without_arguments_a_sensor_uses_the_tables_own_thresholds(
     warehouse: Warehouse, sensor: type[HiveAcidThresholdSensor]
@@ -184,6 +196,7 @@ def test_in_deferrable_mode_the_sensor_defers_to_its_trigger(quiet: TableInfo) -
         "hive_acid_conn_id": "hive_acid_default",
         "delta_count": 2,
         "delta_ratio": "off",
+        "also_when": {"aborted_transactions": "off"},
         "poke_interval_s": 7.0,
         "exponential_backoff": False,
         "max_wait_s": None,
@@ -414,6 +427,7 @@ def test_backoff_and_outage_settings_are_passed_to_the_trigger(answers: list[obj
         (HiveAcidDeltaRatioSensor, {"delta_ratio": 0}),
         (HiveAcidDeltaRatioSensor, {"delta_ratio": "off"}),
         (HiveAcidCompactionNeededSensor, {"delta_ratio": "-0.1"}),
+        (HiveAcidCompactionNeededSensor, {"also_when": "small_files=0"}),
     ],
 )
 def test_an_invalid_threshold_is_refused(

@@ -12,6 +12,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, Off
 from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.limits import HealthLimits, TableMeasures
 from airflow_hiveacid.plan.thresholds import (
     SMALL_FILE_BYTES,
     CompactionPolicy,
@@ -252,6 +253,14 @@ def test_the_reason_names_each_threshold_that_is_reached() -> None:
             " and 9 small files (threshold 9)"
         ),
     )
+
+
+def test_the_limits_of_the_health_sensor_have_no_default() -> None:
+    health = TableHealth(
+        table="db.t", location="/t", base_bytes=1000, deltas=1, aborted_writes=5000
+    )
+    measures = TableMeasures(healths=(health,))
+    assert measures.reached(HealthLimits(delta_count=2)) == ()
 
 
 def test_aborted_transactions_can_be_switched_off() -> None:
