@@ -256,7 +256,8 @@ class TableHealth:
         )
         merges = partial(mergeable, kind=kind, small_file_bytes=small_file_bytes)
         visible = [*of_base, *inserts, *deletes]
-        written = [delta.modified_s for delta in (*state.deltas, *state.delete_deltas)]
+        changes = (*state.deltas, *state.delete_deltas)
+        written = [delta.modified_s for delta in changes if delta.modified_s is not None]
         originals = sum(file.size_bytes for file in state.originals)
         return cls(
             table=table,
@@ -276,7 +277,7 @@ class TableHealth:
             mergeable_delta_files=merges(inserts) + merges(deletes),
             aborted_writes=state.aborted_writes.number,
             oldest_aborted_s=_age(state.aborted_writes.since_s, now_s),
-            oldest_delta_s=_age(min(filter(None, written), default=None), now_s),
+            oldest_delta_s=_age(min(written, default=None), now_s),
         )
 
     @property
@@ -316,9 +317,9 @@ class Exceeded:
         if self.threshold is Threshold.DELTA_RATIO:
             measured, limit = 100 * self.measured, 100 * self.limit
             return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
-        is_age = self.threshold in _AGES
-        limit_text = age_text(self.limit) if is_age else f"{self.limit:.0f}"
-        return f"{_measured_text(self.threshold, self.measured)} (threshold {limit_text}{origin})"
+        what = _measured_text(self.threshold, self.measured)
+        at = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
+        return f"{what} (threshold {at}{origin})"
 
 
 def _measured_text(threshold: Threshold, measured: float) -> str:

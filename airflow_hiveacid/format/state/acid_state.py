@@ -76,7 +76,8 @@ class AbortedWrites:
     These are the aborted write IDs above the base, and up to the highest live delta, that the name
     of a live delta or of an aborted directory covers. So after a major compaction, none is left.
     Names of compactions with a `_v` suffix do not count, because a compaction has dropped the
-    aborted rows. `since_s` is the lowest modification time of their directories, in seconds since
+    aborted rows. Without the suffix, a compaction's delta looks like that of a streaming writer,
+    and counts. `since_s` is the lowest modification time of their directories, in seconds since
     1970 UTC; a directory's modification time is that of its newest file. `since_s` is None if the
     file system does not provide the times.
     """
