@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -264,8 +265,10 @@ def test_a_shortened_event_keeps_the_partitions_with_the_most_deltas(answers: li
 
 
 def test_the_sensor_and_its_trigger_return_the_same_result(
-    quiet: TableInfo, warehouse: Warehouse
+    quiet: TableInfo, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = SimpleNamespace(time=lambda: 1e10)  # the result has ages
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.time", clock)
     warehouse.delta(quiet, 5)
     poked = run_task(_sensor(quiet))
     trigger = CompactionNeededTrigger(table=str(quiet.ref), delta_count=2)
