@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
@@ -143,7 +144,11 @@ def test_aborted_writes_in_a_streamed_delta_start_a_major_compaction_that_keeps_
     for is_aborted in (False, True, True, True, False):
         txn_id = lab.client.open_txn()
         write_id = lab.client.allocate_write_id(txn_id, ref)
-        lab.client.add_dynamic_partitions(txn_id, write_id, ref, (), DataOperation.INSERT)
+        # The server forgets an aborted transaction that has locked no table for a change.
+        component = LockComponent(
+            table=ref, lock_type=LockType.SHARED_READ, operation=DataOperation.INSERT
+        )
+        lab.client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="stream"))
         events.append(insert(write_id, 0, write_id))
         if is_aborted:
             lab.client.abort_txn(txn_id)
