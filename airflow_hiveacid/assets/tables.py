@@ -9,7 +9,7 @@ settings for one URI, each file would delete the watcher of the other file.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from airflow.sdk import Asset, AssetWatcher
@@ -19,11 +19,15 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
 from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _POLL_INTERVAL: Final = timedelta(minutes=1)
 _REFIRE_AFTER: Final = timedelta(hours=1)
 _DEFAULTS: Final = {
     "delta_count": str(None),
     "delta_ratio": str(None),
+    "also_when": "",
     "poll_interval_s": str(_POLL_INTERVAL.total_seconds()),
     "refire_after_s": str(_REFIRE_AFTER.total_seconds()),
 }
@@ -69,6 +73,7 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
     *,
     delta_count: int | str | None = None,
     delta_ratio: float | str | None = None,
+    also_when: Mapping[str, float | str] | str | None = None,
     hive_acid_conn_id: str = DEFAULT_CONNECTION,
     poll_interval: timedelta = _POLL_INTERVAL,
     refire_after: timedelta = _REFIRE_AFTER,
@@ -90,6 +95,8 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
         delta_count: number of delta directories. By default (None), the table's own threshold
             applies, as for `HiveAcidCompactOperator`. `off` switches the threshold off.
         delta_ratio: size of the deltas as a share of the base's size. None and `off` as above.
+        also_when: further thresholds by name, as for `HiveAcidCompactOperator`. They are measured
+            after a write, and after `refire_after`.
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         poll_interval: time between two polls.
         refire_after: time after which an event is repeated. After `refire_after`, a table without
@@ -103,6 +110,7 @@ def compaction_asset(  # noqa: PLR0913 - each is a separate choice
         table=str(TableRef.parse(table)),
         delta_count=delta_count,
         delta_ratio=delta_ratio,
+        also_when=also_when,
         hive_acid_conn_id=hive_acid_conn_id,
         poll_interval_s=poll_interval.total_seconds(),
         refire_after_s=refire_after.total_seconds(),
@@ -129,8 +137,10 @@ def _asset(
 def _own_settings(trigger: CompactionDueTrigger) -> dict[str, str]:
     """Return the settings that differ from the defaults, in Airflow's order of a URI's query."""
     arguments = trigger.serialize()[1]
+    also = (f"{name}:{limit}" for name, limit in arguments["also_when"].items())
+    settings = {**arguments, "also_when": ",".join(also)}
     return {
-        key: str(arguments[key])
+        key: str(settings[key])
         for key, default in sorted(_DEFAULTS.items())
-        if str(arguments[key]) != default
+        if str(settings[key]) != default
     }

@@ -109,6 +109,15 @@ def or_off(parse: Callable[[str], object]) -> Callable[[str], object]:
     return parse_or_off
 
 
+def also_when(text: str) -> object:
+    """Parse further thresholds of a compaction, such as `small_files=200,deleted_rows=1000`.
+
+    Raises:
+        HiveAcidError: a name is unknown, or a threshold is neither a number above 0 nor `off`.
+    """
+    return named("airflow_hiveacid.plan.arguments:also_when")(text, "also_when")
+
+
 def duration(text: str) -> str:
     """Check a duration, such as `7 days`, and return it unchanged.
 

@@ -84,6 +84,17 @@ _THRESHOLDS: Final = (
             " compactorthreshold.hive.compactor.delta.pct.threshold, or 0.1)"
         ),
     ),
+    argument(
+        "--also-when",
+        type=by("airflow_hiveacid.cli.arguments:also_when"),
+        default={},
+        metavar="NAME=N,..",
+        help=(
+            "a partition is also due if it has this number of aborted_transactions (default: 1000),"
+            " deleted_rows or small_files, or if its oldest delta (oldest_delta_s) or its oldest"
+            " aborted write (oldest_aborted_s) has this age in seconds; off: never"
+        ),
+    ),
 )
 _DIRECT_FORMATS: Final = ("orc", "parquet", "avro")
 """The file formats that this provider reads without knowing a table's SerDe settings."""

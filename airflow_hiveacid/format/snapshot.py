@@ -221,6 +221,10 @@ class ValidWriteIdList:
         hidden = count_within(self.open, low, top) + count_within(self.aborted, low, top)
         return max(0, top - low + 1) - hidden
 
+    def aborted_within(self, low: WriteId, high: WriteId) -> int:
+        """Return how many of the write IDs low..high (inclusive) are aborted."""
+        return count_within(self.aborted, low, high)
+
     def shows_more_than(self, other: ValidWriteIdList) -> bool:
         """Return whether a write is visible in this list but not in `other`.
 

@@ -112,7 +112,7 @@ def look(
     Raises:
         HiveAcidError: see `measure`.
     """
-    found, healths = _measure(endpoint, table, partition)
+    found, healths = _measure(endpoint, table, partition, counts_rows=given.counts_rows)
     why_not = opted_out_of(found, NO_AUTO_COMPACTION)
     policy = given.policy_for(found)
     for complaint in policy.warnings:
@@ -142,7 +142,13 @@ def look_at_limits(
         StorageError: the footer of a delete delta cannot be read.
     """
     with connect(endpoint) as client:
-        found = _measure_patiently(client, TableRef.parse(table), partition, limits)
+        found = _measure_patiently(
+            client,
+            TableRef.parse(table),
+            partition,
+            counts_rows=limits.deleted_rows is not None,
+            small_file_bytes=limits.small_file_bytes,
+        )
         oldest_s = None
         if limits.oldest_transaction_s is not None:
             readers = possible_readers(client, found.table.ref, found.txns)
@@ -188,10 +194,12 @@ class _Measured(NamedTuple):
 
 
 def _measure(
-    endpoint: MetastoreEndpoint, table: str, partition: str | None
+    endpoint: MetastoreEndpoint, table: str, partition: str | None, *, counts_rows: bool = False
 ) -> tuple[TableInfo, tuple[TableHealth, ...]]:
     with connect(endpoint) as client:
-        found = _measure_patiently(client, TableRef.parse(table), partition)
+        found = _measure_patiently(
+            client, TableRef.parse(table), partition, counts_rows=counts_rows
+        )
     return found.table, found.healths
 
 
@@ -199,11 +207,14 @@ def _measure_patiently(
     client: MetastorePort,
     ref: TableRef,
     partition: str | None,
-    limits: HealthLimits | None = None,
+    *,
+    counts_rows: bool,
+    small_file_bytes: int = SMALL_FILE_BYTES,
 ) -> _Measured:
+    measure_once = bind(_measure_once, counts_rows=counts_rows, small_file_bytes=small_file_bytes)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _measure_once(client, ref, partition, limits)
+            return measure_once(client, ref, partition)
         except NotEnoughHistoryError:
             # This function opens no transaction, so a cleaner may remove files that are visible in
             # the snapshot. If files are missing, take a newer snapshot, which shows the files that
@@ -214,7 +225,12 @@ def _measure_patiently(
 
 
 def _measure_once(
-    client: MetastorePort, ref: TableRef, partition: str | None, limits: HealthLimits | None
+    client: MetastorePort,
+    ref: TableRef,
+    partition: str | None,
+    *,
+    counts_rows: bool,
+    small_file_bytes: int,
 ) -> _Measured:
     table = client.get_table(ref)
     if table.kind is TransactionalKind.NONE:
@@ -228,14 +244,14 @@ def _measure_once(
         write_ids=CompactorWriteIdList.of(write_ids),
         txns=txns,
         kind=table.kind,
-        small_file_bytes=limits.small_file_bytes if limits else SMALL_FILE_BYTES,
+        small_file_bytes=small_file_bytes,
+        now_s=time.time(),
     )
     found = side_by_side(measure_one, roots)
     gone = [root for root, one in zip(roots, found, strict=True) if one is None]
     if gone:
         _check_dropped(client, ref, partition, gone)
     present = [one for one in found if one is not None]
-    counts_rows = limits is not None and limits.deleted_rows is not None
     healths = _with_deleted_rows(present) if counts_rows else (health for health, _ in present)
     return _Measured(table, txns, write_ids, tuple(healths))
 
@@ -248,6 +264,7 @@ def _health(  # noqa: PLR0913 - a snapshot has two lists; a table has a name, a 
     txns: ValidTxnList,
     kind: TransactionalKind,
     small_file_bytes: int,
+    now_s: float,
 ) -> tuple[TableHealth, tuple[FileEntry, ...]] | None:
     """Return the health of one root and the files of its delete deltas.
 
@@ -259,7 +276,12 @@ def _health(  # noqa: PLR0913 - a snapshot has two lists; a table has a name, a 
         return None
     state = resolve(listing, write_ids, txns, kind)
     health = TableHealth.of(
-        state, table=table, partition=str(root.name), small_file_bytes=small_file_bytes
+        state,
+        table=table,
+        partition=str(root.name),
+        kind=kind,
+        small_file_bytes=small_file_bytes,
+        now_s=now_s,
     )
     return health, tuple(file for one in state.delete_deltas for file in one.files)
 

@@ -42,6 +42,8 @@ from airflow_hiveacid.plan.compaction import (
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.statements.dml import check_insertable
+from airflow_hiveacid.plan.thresholds import TableHealth, Threshold
+from airflow_hiveacid.storage.acid.read.inspect import delete_events
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
@@ -211,14 +213,23 @@ class CompactionPlanner:
                 appears = Appearance.HIDDEN
             elif not knows_suffix:
                 appears = Appearance.FILE_BY_FILE
+        policy = thresholds_of(self.table, self.spec)
         return plan_compaction(
             state,
             choice,
-            thresholds_of(self.table, self.spec),
+            policy,
             can_hide_until_commit=can_hide,
             kind=self.table.kind,
             appears=appears,
+            health=self._health(state, policy) if choice is CompactionChoice.AUTO else None,
         )
+
+    def _health(self, state: AcidState, policy: CompactionPolicy) -> TableHealth:
+        """Measure a state; count deleted rows only if the policy has a threshold for them."""
+        health = TableHealth.of(state, kind=self.table.kind, now_s=time.time())
+        if Threshold.DELETED_ROWS not in policy.also_when:
+            return health
+        return dataclasses.replace(health, deleted_rows=delete_events(state))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +325,9 @@ def plan_table(
 
 def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
     """Return the thresholds that apply to a table in this job."""
-    given = GivenThresholds(delta_count=spec.delta_count, delta_ratio=spec.delta_ratio)
+    given = GivenThresholds(
+        delta_count=spec.delta_count, delta_ratio=spec.delta_ratio, also_when=spec.also_when
+    )
     return given.policy_for(table)
 
 

@@ -21,7 +21,7 @@ from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from airflow.sdk import Context
@@ -51,6 +51,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             default, each table's own threshold applies, as for `HiveAcidCompactOperator`.
         delta_ratio: `auto` compacts a partition if its deltas have at least this fraction of the
             base's bytes. By default, each table's own threshold applies.
+        also_when: further thresholds of `auto`, as for `HiveAcidCompactOperator`.
         max_bytes: the most bytes that all compactions of this task may read; by default no limit.
             The partitions for which a later read saves most come first. The others are left for a
             later task. At least one partition is compacted.
@@ -76,6 +77,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         "choice",
         "delta_count",
         "delta_ratio",
+        "also_when",
         "max_bytes",
         "pools",
         "until",
@@ -90,6 +92,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         choice: str = CompactionChoice.AUTO.value,
         delta_count: int | str | None = None,
         delta_ratio: float | str | None = None,
+        also_when: Mapping[str, float | str] | str | None = None,
         max_bytes: int | str | None = None,
         pools: Sequence[str] | str | None = None,
         until: str | None = None,
@@ -101,6 +104,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         self.choice = choice
         self.delta_count = delta_count
         self.delta_ratio = delta_ratio
+        self.also_when = also_when
         self.max_bytes = max_bytes
         self.pools = pools
         self.until = until
@@ -110,6 +114,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
         early.check(arguments.delta_count, delta_count=delta_count)
         early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
+        early.check(arguments.also_when, also_when=also_when)
         early.check(arguments.optional_bytes, max_bytes=max_bytes)
         if arguments.is_settled(choice):
             early.check(bind(_served_pools, choice), pools=pools)
@@ -118,13 +123,14 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
-        given = arguments.thresholds(self.delta_count, self.delta_ratio)
+        given = arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)
         end = self._window_end()
         return CompactTablesSpec(
             tables=arguments.table_patterns(self.tables, "tables"),
             choice=arguments.choice(CompactionChoice, self.choice, "choice"),
             delta_count=given.delta_count,
             delta_ratio=given.delta_ratio,
+            also_when=given.also_when,
             max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
             pools=_served_pools(self.choice, self.pools, "pools"),
             until_s=None if end is None else end.timestamp(),

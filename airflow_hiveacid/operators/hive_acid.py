@@ -397,6 +397,10 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         delta_ratio: `auto` compacts if the deltas have at least this fraction of the base's bytes.
             By default (None), the fraction in the table parameter
             `compactorthreshold.hive.compactor.delta.pct.threshold`, or else 0.1. `off` as above.
+        also_when: further thresholds of `auto` by name, for example
+            `{"small_files": 200, "oldest_delta_s": 604800}` or `small_files=200`:
+            `aborted_transactions` (by default 1000, as in Hive), `oldest_aborted_s`,
+            `deleted_rows`, `small_files`, `oldest_delta_s`. See `CompactionPolicy`. `off` as above.
         plan_only: report what would be compacted, and change nothing.
         on_worker: by default, a Spark driver plans the compaction if it would run as a different
             user than the worker (in cluster deploy mode, with a login for Spark, or with
@@ -417,6 +421,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         "choice",
         "delta_count",
         "delta_ratio",
+        "also_when",
         "plan_only",
         *WorkerFirstOperator.template_fields,
     )
@@ -434,6 +439,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         choice: str = CompactionChoice.AUTO.value,
         delta_count: int | str | None = None,
         delta_ratio: float | str | None = None,
+        also_when: Mapping[str, float | str] | str | None = None,
         plan_only: bool | str = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -443,6 +449,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         self.choice = choice
         self.delta_count = delta_count
         self.delta_ratio = delta_ratio
+        self.also_when = also_when
         self.plan_only = plan_only
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
@@ -450,17 +457,19 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         early.check(bind(arguments.choice, CompactionChoice), choice=choice)
         early.check(arguments.delta_count, delta_count=delta_count)
         early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
+        early.check(arguments.also_when, also_when=also_when)
         early.check(arguments.truth, plan_only=plan_only)
 
     def build_job(self) -> CompactSpec:
         """Return the spec of the compaction that the rendered arguments describe."""
-        given = arguments.thresholds(self.delta_count, self.delta_ratio)
+        given = arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)
         return CompactSpec(
             target=arguments.table_name(self.table),
             partition=arguments.partition_name(self.partition),
             choice=arguments.choice(CompactionChoice, self.choice, "choice"),
             delta_count=given.delta_count,
             delta_ratio=given.delta_ratio,
+            also_when=given.also_when,
             plan_only=arguments.truth(self.plan_only, "plan_only"),
         )
 

@@ -33,6 +33,7 @@ from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import duration
 from airflow_hiveacid.plan.limits import HealthLimits
+from airflow_hiveacid.plan.thresholds import check_also_when
 from airflow_hiveacid.plan.window import WindowEnd
 
 _E = TypeVar("_E", bound=enum.Enum)
@@ -335,14 +336,50 @@ def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
     return GivenThresholds(delta_ratio=number(value, argument)).delta_ratio
 
 
-def thresholds(count: float | str | None, ratio: float | str | None) -> GivenThresholds:
-    """Return the thresholds in the arguments `delta_count` and `delta_ratio`.
+def also_when(value: Mapping[str, float | str] | str | None, argument: str) -> dict[str, Any]:
+    """Return further thresholds by name, each a number or `Off.OFF`; see `GivenThresholds`.
+
+    A string has the form `small_files=200, oldest_delta_s=604800`.
 
     Raises:
-        ConfigurationError: a threshold is invalid, or both are off.
+        ConfigurationError: the value is neither a mapping, nor such a string, nor None. Or a name
+            is unknown, or a threshold is neither a number above 0 nor `off`.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        pairs = (entry.partition("=") for entry in names(value, argument) if entry)
+        value = {name.strip(): limit for name, _, limit in pairs}
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(
+            f"{argument} must be a mapping, or a string such as 'small_files=200', found {value!r}"
+        )
+    for name in value:
+        check_also_when(name, 1)
+    found: dict[str, float | Off] = {}
+    for name, limit in sorted(value.items()):
+        if _is_off(limit):
+            found[name] = Off.OFF
+            continue
+        given = number(str(limit), f"{name} in {argument}")  # as text, True is not 1
+        found[name] = int(given) if given.is_integer() else given
+    return dict(GivenThresholds(also_when=found).also_when)
+
+
+def thresholds(
+    count: float | str | None,
+    ratio: float | str | None,
+    also: Mapping[str, float | str] | str | None = None,
+) -> GivenThresholds:
+    """Return the thresholds in the arguments `delta_count`, `delta_ratio` and `also_when`.
+
+    Raises:
+        ConfigurationError: a threshold is invalid, or all are off.
     """
     return GivenThresholds(
-        delta_count=delta_count(count, "delta_count"), delta_ratio=delta_ratio(ratio, "delta_ratio")
+        delta_count=delta_count(count, "delta_count"),
+        delta_ratio=delta_ratio(ratio, "delta_ratio"),
+        also_when=also_when(also, "also_when"),
     )
 
 

@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name, parse_file_name
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.state.small_files import result_of
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.plan.thresholds import CompactionPolicy, decide
+from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.state.acid_state import AcidState
@@ -172,6 +173,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
     can_hide_until_commit: bool,
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
     appears: Appearance = Appearance.AT_ONCE,
+    health: TableHealth | None = None,
 ) -> CompactionPlan | NoCompaction:
     """Return the plan for a compaction of one directory, or the reason not to compact it.
 
@@ -184,11 +186,14 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
             metastore, and readers that understand the suffix (`only_hive_4_reads`).
         kind: the kind of the table.
         appears: how the result becomes visible on the table's store.
+        health: the measurements of `state` that AUTO compares with the thresholds; by default those
+            that need neither a clock nor the contents of files.
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
-        return NoCompaction(why="there is no delta")
-    is_major, why = _kind(state, choice, policy)
+        only = "; cleaning removes the directories of aborted writes" if state.aborted else ""
+        return NoCompaction(why=f"there is no delta{only}")
+    is_major, why = _kind(choice, policy, lambda: health or TableHealth.of(state, kind=kind))
     if is_major is None:
         return NoCompaction(why=why)
     if not is_major:
@@ -213,9 +218,10 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
             else 0
         ),
     )
-    buckets = _buckets(plan)
-    if plan.needs_one_file and kind is TransactionalKind.FULL_ACID and len(buckets) > 1:
-        why_not = f"{why}; not done: {seen_by_halves(plan, len(buckets))}"
+    files = (*(file for one in plan.inputs for file in one.files), *plan.read.originals)
+    results = {result_of(file.name) for file in files}
+    if plan.needs_one_file and kind is TransactionalKind.FULL_ACID and len(results) > 1:
+        why_not = f"{why}; not done: {seen_by_halves(plan, len(results))}"
         return NoCompaction(why=why_not, is_hindered=True)
     return plan
 
@@ -229,17 +235,6 @@ def seen_by_halves(plan: CompactionPlan, files: int) -> str:
         f"{what}, and Trino could read some of them"
         f" (if only Hive 4 reads the table, set {ONLY_HIVE_4_READS}=true)"
     )
-
-
-def _buckets(plan: CompactionPlan) -> set[object]:
-    """Return a key for each file of a full-ACID result: the file's bucket, or else its name."""
-    originals = plan.read.originals
-    names = [f.name for f in (*(f for d in plan.inputs for f in d.files), *originals)]
-    found: set[object] = set()
-    for name in names:
-        parsed = parse_file_name(name)
-        found.add(name if parsed is None else parsed.bucket_id)
-    return found
 
 
 def read_beside(plan: CompactionPlan, present: Iterable[BaseName | DeltaName]) -> list[DeltaName]:
@@ -304,7 +299,7 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
 
 
 def _kind(
-    state: AcidState, choice: CompactionChoice, policy: CompactionPolicy
+    choice: CompactionChoice, policy: CompactionPolicy, measure: Callable[[], TableHealth]
 ) -> tuple[bool | None, str]:
     match choice:
         case CompactionChoice.MAJOR:
@@ -312,7 +307,7 @@ def _kind(
         case CompactionChoice.MINOR:
             return False, "requested"
         case CompactionChoice.AUTO:
-            return decide(state, policy)
+            return decide(measure(), policy)
         case CompactionChoice.QUEUED:
             raise ValueError("the request in the queue says which kind of compaction to plan")
 

@@ -5,25 +5,34 @@ parameter of Hive, then the default. Operators, sensors, triggers, the collector
 use this rule.
 
 Example:
-    >>> GivenThresholds(delta_count=5, delta_ratio=Off.OFF)
-    GivenThresholds(delta_count=5, delta_ratio=<Off.OFF: 'off'>)
+    >>> given = GivenThresholds(delta_count=5, delta_ratio=Off.OFF, also_when={"small_files": 200})
+    >>> given.plain()
+    {'delta_count': 5, 'delta_ratio': 'off', 'also_when': {'small_files': 200}}
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO, Off
+from airflow_hiveacid.jobs.specs.maintenance import (
+    ABORTED_TRANSACTIONS,
+    DELTA_COUNT,
+    DELTA_RATIO,
+    Off,
+)
 from airflow_hiveacid.plan.thresholds import (
+    ALSO_WHEN,
     CompactionPolicy,
+    Threshold,
+    check_also_when,
     check_delta_count,
     check_delta_ratio,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from airflow_hiveacid.format.table import TableInfo
 
@@ -41,31 +50,55 @@ class GivenThresholds:
     """The thresholds that a task gives.
 
     None leaves a threshold to the table: its parameter applies, or else the default. `Off.OFF`
-    switches a threshold off, even if the table has a parameter for it.
+    switches a threshold off, even if the table has a parameter for it. The keys of `also_when` are
+    values of `ALSO_WHEN`. Hive has no table parameters for these thresholds, so a missing one has
+    its default: 1000 aborted transactions, and otherwise none.
 
     Raises:
-        ConfigurationError: a threshold is not positive, the ratio is above 1, or both are off.
+        ConfigurationError: a threshold is unknown or not positive, the ratio is above 1, or all
+            thresholds are off.
     """
 
     delta_count: int | Off | None = None
     delta_ratio: float | Off | None = None
+    also_when: Mapping[str, float | Off] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.delta_count, int):
             check_delta_count(self.delta_count)
         if isinstance(self.delta_ratio, int | float):
             check_delta_ratio(self.delta_ratio)
-        if self.delta_count is Off.OFF and self.delta_ratio is Off.OFF:
+        for name, limit in self.also_when.items():
+            check_also_when(name, 1 if isinstance(limit, Off) else limit)
+        is_none_given = all(isinstance(limit, Off) for limit in self.also_when.values())
+        if self.delta_count is Off.OFF and self.delta_ratio is Off.OFF and is_none_given:
             raise ConfigurationError(
-                "delta_count and delta_ratio are both off, so no table would ever need compaction;"
-                " leave out one of them, or give it a value"
+                "delta_count and delta_ratio are both off, so hardly any table would need"
+                " compaction; leave out one of them, or give it a value"
             )
+
+    @property
+    def counts_rows(self) -> bool:
+        """True if there is a threshold for deleted rows; counting them needs the files' footers."""
+        return Threshold.DELETED_ROWS in self.also_limits
+
+    @property
+    def also_limits(self) -> dict[Threshold, float]:
+        """The thresholds of `also_when` that apply, or their defaults, sorted as `ALSO_WHEN`."""
+        limits = {Threshold.ABORTED_TRANSACTIONS.value: ABORTED_TRANSACTIONS, **self.also_when}
+        chosen = ((threshold, limits.get(threshold.value)) for threshold in ALSO_WHEN)
+        return {
+            threshold: limit
+            for threshold, limit in chosen
+            if limit is not None and not isinstance(limit, Off)
+        }
 
     def plain(self) -> dict[str, Any]:
         """Return the fields as plain values, for a trigger's arguments and for XCom."""
         return {
             "delta_count": _plain(self.delta_count),
             "delta_ratio": _plain(self.delta_ratio),
+            "also_when": {name: _plain(limit) for name, limit in self.also_when.items()},
         }
 
     def policy_for(self, table: TableInfo) -> CompactionPolicy:
@@ -83,6 +116,7 @@ class GivenThresholds:
             delta_ratio=ratio.value,
             count_origin=count.origin,
             ratio_origin=ratio.origin,
+            also_when=self.also_limits,
             warnings=count.warnings + ratio.warnings,
         )
 

@@ -15,7 +15,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.thresholds import (
@@ -34,12 +34,25 @@ if TYPE_CHECKING:
     from airflow_hiveacid.plan.thresholds import Scalar
 
 
+LIMITS: Final = (
+    Threshold.DELTA_COUNT,
+    Threshold.DELTA_RATIO,
+    Threshold.OBSOLETE_DIRECTORIES,
+    Threshold.ABORTED_DIRECTORIES,
+    Threshold.SMALL_FILES,
+    Threshold.DELETED_ROWS,
+    Threshold.ABORTED_TRANSACTIONS,
+    Threshold.OLDEST_TRANSACTION_S,
+)
+"""The limits of a table's health."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthLimits:
     """Limits of a table's health; a measured value reaches a limit if it is equal or higher.
 
     A limit that is None is not given; no default and no table parameter replaces it. Each limit's
-    name is a value of `Threshold`. Limits of transactions apply to the whole table. All other
+    name is a value of `LIMITS`. Limits of transactions apply to the whole table. All other
     limits apply to each partition. A file below `small_file_bytes` counts as small.
 
     Raises:
@@ -64,8 +77,8 @@ class HealthLimits:
                 raise ConfigurationError(f"{field.name} must be above 0, found {value}")
         if self.delta_ratio is not None:
             check_delta_ratio(self.delta_ratio)
-        if all(self.of(threshold) is None for threshold in Threshold):
-            names = ", ".join(threshold.value for threshold in Threshold)
+        if all(self.of(threshold) is None for threshold in LIMITS):
+            names = ", ".join(threshold.value for threshold in LIMITS)
             raise ConfigurationError(f"no limit is given; give at least one of {names}")
 
     def record(self) -> dict[str, Scalar]:
@@ -75,7 +88,9 @@ class HealthLimits:
     @property
     def deltas(self) -> CompactionPolicy:
         """The limits of the deltas."""
-        return CompactionPolicy(delta_count=self.delta_count, delta_ratio=self.delta_ratio)
+        return CompactionPolicy(
+            delta_count=self.delta_count, delta_ratio=self.delta_ratio, also_when={}
+        )
 
     def of(self, threshold: Threshold) -> float | None:
         """Return one limit, or None if it is not given."""
@@ -134,7 +149,7 @@ class TableMeasures:
             each.append({**_of_partition(one), **deltas})
         return {
             threshold.value: max((values.get(threshold) or 0 for values in each), default=0)
-            for threshold in Threshold
+            for threshold in LIMITS
             if limits.of(threshold) is not None
         }
 

@@ -16,13 +16,20 @@ Example:
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.state.small_files import mergeable
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import age_text
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, DELTA_RATIO
+from airflow_hiveacid.jobs.specs.maintenance import (
+    ABORTED_TRANSACTIONS,
+    DELTA_COUNT,
+    DELTA_RATIO,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +43,45 @@ SMALL_FILE_BYTES: Final = 16_000_000
 """The limit for small files: the default of Hive's `hive.merge.smallfiles.avgsize`."""
 
 
+class Threshold(enum.Enum):
+    """The kind of threshold that was reached."""
+
+    DELTA_COUNT = "delta_count"
+    DELTA_RATIO = "delta_ratio"
+    OBSOLETE_DIRECTORIES = "obsolete_directories"
+    ABORTED_DIRECTORIES = "aborted_directories"
+    SMALL_FILES = "small_files"
+    DELETED_ROWS = "deleted_rows"
+    ABORTED_TRANSACTIONS = "aborted_transactions"
+    OLDEST_TRANSACTION_S = "oldest_transaction_s"
+    OLDEST_ABORTED_S = "oldest_aborted_s"
+    OLDEST_DELTA_S = "oldest_delta_s"
+
+
+ALSO_WHEN: Final = (
+    Threshold.ABORTED_TRANSACTIONS,
+    Threshold.OLDEST_ABORTED_S,
+    Threshold.DELETED_ROWS,
+    Threshold.SMALL_FILES,
+    Threshold.OLDEST_DELTA_S,
+)
+"""The thresholds of a compaction besides those of the deltas' number and size."""
+
+_AGES: Final = (
+    Threshold.OLDEST_TRANSACTION_S,
+    Threshold.OLDEST_ABORTED_S,
+    Threshold.OLDEST_DELTA_S,
+)
+_NOUNS: Final[Mapping[Threshold, str]] = {
+    Threshold.DELTA_COUNT: "delta directories",
+    Threshold.OBSOLETE_DIRECTORIES: "obsolete directories",
+    Threshold.ABORTED_DIRECTORIES: "aborted directories",
+    Threshold.SMALL_FILES: "small files",
+    Threshold.DELETED_ROWS: "deleted rows",
+    Threshold.ABORTED_TRANSACTIONS: "aborted transactions",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
     """The thresholds that apply to a table; 10 deltas reach a threshold of 10.
@@ -47,6 +93,14 @@ class CompactionPolicy:
     parameter that sets the threshold; they are empty for all other thresholds. `warnings` are
     complaints about table parameters that do not apply because their values are wrong.
 
+    `also_when` has further thresholds, each with a key of `ALSO_WHEN`:
+
+    * ABORTED_TRANSACTIONS and OLDEST_ABORTED_S (seconds): the aborted writes that a major
+      compaction would cover (`AbortedWrites`). Hive compacts above, not at, the same number.
+    * DELETED_ROWS: the visible delete events.
+    * SMALL_FILES: the small files that a compaction would merge away (`format.state.small_files`).
+    * OLDEST_DELTA_S (seconds): the age of the oldest visible delta or delete delta.
+
     Raises:
         ConfigurationError: a threshold is not positive, or the ratio is above 1.
     """
@@ -55,6 +109,9 @@ class CompactionPolicy:
     delta_ratio: float | None = DELTA_RATIO
     count_origin: str = ""
     ratio_origin: str = ""
+    also_when: Mapping[Threshold, float] = field(
+        default_factory=lambda: {Threshold.ABORTED_TRANSACTIONS: ABORTED_TRANSACTIONS}
+    )
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -62,6 +119,8 @@ class CompactionPolicy:
             check_delta_count(self.delta_count)
         if self.delta_ratio is not None:
             check_delta_ratio(self.delta_ratio)
+        for threshold, limit in self.also_when.items():
+            check_also_when(threshold.value, limit)
 
     def __str__(self) -> str:
         parts = []
@@ -69,6 +128,7 @@ class CompactionPolicy:
             parts.append(f"{self.delta_count} deltas{_by(self.count_origin)}")
         if self.delta_ratio is not None:
             parts.append(f"{100 * self.delta_ratio:g} %{_by(self.ratio_origin)}")
+        parts += (limit_text(threshold, limit) for threshold, limit in self.also_when.items())
         return " or ".join(parts)
 
 
@@ -102,6 +162,35 @@ def check_delta_ratio(value: float) -> None:
         )
 
 
+def check_also_when(name: str, limit: float) -> None:
+    """Check one of the further thresholds of a compaction.
+
+    Raises:
+        ConfigurationError: `name` is not a value of `ALSO_WHEN`, or the limit is not above 0 and
+            finite, or is not whole although the threshold is a number.
+    """
+    names = [threshold.value for threshold in ALSO_WHEN]
+    if name not in names:
+        raise ConfigurationError(
+            f"also_when has no threshold {name!r}; allowed are {', '.join(names)}"
+        )
+    if not 0 < limit < float("inf"):  # this form of the comparison also rejects NaN
+        raise ConfigurationError(f"{name} in also_when must be above 0, found {limit}")
+    if Threshold(name) not in _AGES and limit != int(limit):
+        raise ConfigurationError(f"{name} in also_when must be a whole number, found {limit}")
+
+
+def limit_text(threshold: Threshold, limit: float) -> str:
+    """Return one of the further thresholds of a compaction, as in `200 small files`."""
+    match threshold:
+        case Threshold.OLDEST_ABORTED_S:
+            return f"an aborted write of {age_text(limit)} ago"
+        case Threshold.OLDEST_DELTA_S:
+            return f"a delta of {age_text(limit)} ago"
+        case _:
+            return f"{limit:.0f} {_NOUNS[threshold]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
     """The measurements of the directory of a table or partition.
@@ -110,7 +199,12 @@ class TableHealth:
     files if there is no base. Only visible deltas are counted. `obsolete` and `aborted` are the
     numbers of directories that the cleaner has not removed yet. `small_files` is the number of
     visible data files below `SMALL_FILE_BYTES`, or below the size that was passed to `of`.
-    `deleted_rows` is the number of visible delete events, or None if they were not counted.
+    `mergeable_files` and `mergeable_delta_files` are the small files that a major and a minor
+    compaction would merge away. `deleted_rows` is the number of visible delete events, or None if
+    they were not counted. `aborted_writes` is the number of aborted writes that a major compaction
+    would cover. `oldest_aborted_s` is the age of the oldest of them, and `oldest_delta_s` is the
+    age of the oldest visible delta or delete delta, by the files' modification times. The ages are
+    None if there is no such delta, or if the times are unknown.
     """
 
     table: str
@@ -126,20 +220,44 @@ class TableHealth:
     obsolete: int = 0
     aborted: int = 0
     small_files: int = 0
+    mergeable_files: int = 0
+    mergeable_delta_files: int = 0
     deleted_rows: int | None = None
+    aborted_writes: int = 0
+    oldest_aborted_s: float | None = None
+    oldest_delta_s: float | None = None
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - names, and what the listing does not say
         cls,
         state: AcidState,
         *,
         table: str = "",
         partition: str = "",
+        kind: TransactionalKind = TransactionalKind.FULL_ACID,
         small_file_bytes: int = SMALL_FILE_BYTES,
+        now_s: float | None = None,
     ) -> TableHealth:
-        """Return the measurements of a directory's ACID state."""
+        """Return the measurements of a directory's ACID state.
+
+        Args:
+            state: the state.
+            table: the name of the table.
+            partition: the name of the partition.
+            kind: the kind of the table.
+            small_file_bytes: a file below this size counts as small.
+            now_s: the time, in seconds since 1970; without it, no ages are measured.
+        """
         base = state.base
-        files = [*state.originals, *(file for one in state.live for file in one.files)]
+        of_base = (*state.originals, *(base.files if base else ()))
+        inserts, deletes = (
+            [file for delta in deltas for file in delta.files]
+            for deltas in (state.deltas, state.delete_deltas)
+        )
+        merges = partial(mergeable, kind=kind, small_file_bytes=small_file_bytes)
+        visible = [*of_base, *inserts, *deletes]
+        changes = (*state.deltas, *state.delete_deltas)
+        written = [delta.modified_s for delta in changes if delta.modified_s is not None]
         originals = sum(file.size_bytes for file in state.originals)
         return cls(
             table=table,
@@ -154,7 +272,12 @@ class TableHealth:
             delete_delta_bytes=sum(delta.size_bytes for delta in state.delete_deltas),
             obsolete=len(state.obsolete),
             aborted=len(state.aborted),
-            small_files=sum(1 for file in files if file.size_bytes < small_file_bytes),
+            small_files=sum(1 for file in visible if file.size_bytes < small_file_bytes),
+            mergeable_files=merges(visible),
+            mergeable_delta_files=merges(inserts) + merges(deletes),
+            aborted_writes=state.aborted_writes.number,
+            oldest_aborted_s=_age(state.aborted_writes.since_s, now_s),
+            oldest_delta_s=_age(min(written, default=None), now_s),
         )
 
     @property
@@ -177,29 +300,6 @@ class TableHealth:
         return {**asdict(self), "delta_count": self.delta_count, "delta_ratio": self.delta_ratio}
 
 
-class Threshold(enum.Enum):
-    """The kind of threshold that was reached."""
-
-    DELTA_COUNT = "delta_count"
-    DELTA_RATIO = "delta_ratio"
-    OBSOLETE_DIRECTORIES = "obsolete_directories"
-    ABORTED_DIRECTORIES = "aborted_directories"
-    SMALL_FILES = "small_files"
-    DELETED_ROWS = "deleted_rows"
-    ABORTED_TRANSACTIONS = "aborted_transactions"
-    OLDEST_TRANSACTION_S = "oldest_transaction_s"
-
-
-_NOUNS: Final[Mapping[Threshold, str]] = {
-    Threshold.DELTA_COUNT: "delta directories",
-    Threshold.OBSOLETE_DIRECTORIES: "obsolete directories",
-    Threshold.ABORTED_DIRECTORIES: "aborted directories",
-    Threshold.SMALL_FILES: "small files",
-    Threshold.DELETED_ROWS: "deleted rows",
-    Threshold.ABORTED_TRANSACTIONS: "aborted transactions",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exceeded:
     """A threshold that was reached, with the measured value.
@@ -214,20 +314,28 @@ class Exceeded:
 
     def __str__(self) -> str:
         origin = _by(self.origin)
-        match self.threshold:
-            case Threshold.DELTA_RATIO:
-                measured, limit = 100 * self.measured, 100 * self.limit
-                return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
-            case Threshold.OLDEST_TRANSACTION_S:
-                open_for, limit_text = age_text(self.measured), age_text(self.limit)
-                return f"a transaction has been open for {open_for} (threshold {limit_text})"
-            case _:
-                noun = _NOUNS[self.threshold]
-                return f"{self.measured:.0f} {noun} (threshold {self.limit:.0f}{origin})"
+        if self.threshold is Threshold.DELTA_RATIO:
+            measured, limit = 100 * self.measured, 100 * self.limit
+            return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
+        what = _measured_text(self.threshold, self.measured)
+        at = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
+        return f"{what} (threshold {at}{origin})"
+
+
+def _measured_text(threshold: Threshold, measured: float) -> str:
+    match threshold:
+        case Threshold.OLDEST_TRANSACTION_S:
+            return f"a transaction has been open for {age_text(measured)}"
+        case Threshold.OLDEST_ABORTED_S:
+            return f"the oldest aborted write is {age_text(measured)} old"
+        case Threshold.OLDEST_DELTA_S:
+            return f"the oldest delta is {age_text(measured)} old"
+        case _:
+            return f"{measured:.0f} {_NOUNS[threshold]}"
 
 
 def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, ...]:
-    """Return the thresholds that a directory has reached; the ratio comes first.
+    """Return the thresholds that a directory has reached; the ratio comes first, then the count.
 
     If there is no base, or the base is empty, only the count applies, as in Hive's
     Initiator.determineCompactionType. If the ratio applied as well, the first insert into every new
@@ -257,7 +365,23 @@ def exceeded(health: TableHealth, policy: CompactionPolicy) -> tuple[Exceeded, .
                 origin=policy.count_origin,
             )
         )
+    measured = _also_measured(health)
+    for threshold, limit in policy.also_when.items():
+        value = measured[threshold]
+        if value is not None and value >= limit:
+            found.append(Exceeded(threshold=threshold, measured=value, limit=limit))
     return tuple(found)
+
+
+def _also_measured(health: TableHealth) -> dict[Threshold, float | None]:
+    """Return the values that are compared with `CompactionPolicy.also_when`."""
+    return {
+        Threshold.ABORTED_TRANSACTIONS: health.aborted_writes,
+        Threshold.OLDEST_ABORTED_S: health.oldest_aborted_s,
+        Threshold.DELETED_ROWS: health.deleted_rows,
+        Threshold.SMALL_FILES: health.mergeable_files,
+        Threshold.OLDEST_DELTA_S: health.oldest_delta_s,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,22 +402,36 @@ def due(healths: Iterable[TableHealth], policy: CompactionPolicy) -> tuple[DueDi
     return tuple(finding for finding in judged if finding.reached)
 
 
-def decide(state: AcidState, policy: CompactionPolicy) -> tuple[bool | None, str]:
+def decide(health: TableHealth, policy: CompactionPolicy) -> tuple[bool | None, str]:
     """Return the due compaction (True: major, False: minor, None: no compaction), and why.
 
-    As in Hive's Initiator, the ratio requires a major compaction. The count requires a minor
-    compaction, or a major compaction if there is no base.
+    As in Hive's Initiator, the ratio and the number of aborted transactions require a major
+    compaction. The count requires a minor compaction, or a major compaction if there is no base.
+    Small files require a minor compaction if it merges enough of them. Everything else requires a
+    major compaction, because a minor compaction would leave the deletes, the range of aborted
+    writes or a new delta, and the threshold would be reached again.
     """
-    health = TableHealth.of(state)
     reached = exceeded(health, policy)
     why = " and ".join(str(e) for e in reached)
     if not reached:
         return None, _below(health, policy)
-    if any(e.threshold is Threshold.DELTA_RATIO for e in reached):
+    if not all(_is_minor_enough(e, health) for e in reached):
         return True, why
     if not health.base_bytes:
         return True, f"{why} and no base"
     return False, why
+
+
+def _is_minor_enough(reached: Exceeded, health: TableHealth) -> bool:
+    match reached.threshold:
+        case Threshold.DELTA_COUNT:
+            return True
+        case Threshold.SMALL_FILES:
+            # A minor compaction joins directories, so one delta stays as it is.
+            is_possible = max(health.deltas, health.delete_deltas) > 1
+            return is_possible and health.mergeable_delta_files >= reached.limit
+        case _:
+            return False
 
 
 def _below(health: TableHealth, policy: CompactionPolicy) -> str:
@@ -302,4 +440,11 @@ def _below(health: TableHealth, policy: CompactionPolicy) -> str:
     # Every reader knows the defaults and the task's arguments, but not the table's parameters.
     is_own = policy.count_origin or policy.ratio_origin
     limits = f"thresholds ({policy})" if is_own else "thresholds"
-    return f"below the {limits}: {health.delta_count} delta directories, {share}"
+    measured = _also_measured(health)
+    also = (_measured_text(t, value) for t in policy.also_when if (value := measured[t]))
+    values = ", ".join((f"{health.delta_count} delta directories", share, *also))
+    return f"below the {limits}: {values}"
+
+
+def _age(since_s: float | None, now_s: float | None) -> float | None:
+    return None if since_s is None or now_s is None else max(0.0, now_s - since_s)

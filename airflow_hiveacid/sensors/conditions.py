@@ -16,7 +16,8 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, Threshold
+from airflow_hiveacid.plan.limits import LIMITS
+from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
 from airflow_hiveacid.triggers.conditions import (
     CompactionEndedTrigger,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.plan.limits import HealthLimits
 
-_LIMITS: Final = tuple(threshold.value for threshold in Threshold)
+_LIMITS: Final = tuple(threshold.value for threshold in LIMITS)
 
 
 class _ConditionSensor(HiveAcidWatchSensor):

@@ -19,11 +19,12 @@ from airflow_hiveacid.jobs.short_form import OMITTED, short_list
 from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.thresholds import Threshold
 from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
 from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, hottest_first
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Context
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _MOST_MAPPED: Final = 1024  # Airflow's default of `max_map_length`
 _OMITTED_KEY: Final = f"return_value{OMITTED}"
+_NOTHING_ELSE: Final = {Threshold.ABORTED_TRANSACTIONS.value: Off.OFF}
 
 
 class HiveAcidThresholdSensor(HiveAcidWatchSensor):
@@ -120,8 +122,8 @@ class HiveAcidDeltaCountSensor(HiveAcidThresholdSensor):
         self._check_thresholds(delta_count=delta_count)
 
     def thresholds(self) -> GivenThresholds:
-        """Return the threshold of the count; the ratio is off."""
-        return arguments.thresholds(self.delta_count, Off.OFF)
+        """Return the threshold of the count; all others are off."""
+        return arguments.thresholds(self.delta_count, Off.OFF, _NOTHING_ELSE)
 
 
 class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
@@ -144,15 +146,16 @@ class HiveAcidDeltaRatioSensor(HiveAcidThresholdSensor):
         self._check_thresholds(delta_ratio=delta_ratio)
 
     def thresholds(self) -> GivenThresholds:
-        """Return the threshold of the ratio; the count is off."""
-        return arguments.thresholds(Off.OFF, self.delta_ratio)
+        """Return the threshold of the ratio; all others are off."""
+        return arguments.thresholds(Off.OFF, self.delta_ratio, _NOTHING_ELSE)
 
 
 class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
-    """Wait until a partition reaches `delta_count` or `delta_ratio`.
+    """Wait until a partition reaches `delta_count`, `delta_ratio` or a threshold in `also_when`.
 
-    `HiveAcidCompactOperator` with `choice="auto"` compacts by the same two thresholds, and has the
-    same defaults: the table's own thresholds. `off` switches a threshold off.
+    `HiveAcidCompactOperator` with `choice="auto"` compacts by the same thresholds, and has the same
+    defaults. `off` switches a threshold off. If there is a threshold for `deleted_rows`, each poll
+    reads the footers of all delete deltas.
     """
 
     template_fields: Sequence[str] = given_fields(
@@ -160,6 +163,7 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
         "partition",
         "delta_count",
         "delta_ratio",
+        "also_when",
         *HiveAcidThresholdSensor.template_fields,
     )
 
@@ -168,13 +172,17 @@ class HiveAcidCompactionNeededSensor(HiveAcidThresholdSensor):
         *,
         delta_count: int | str | None = None,
         delta_ratio: float | str | None = None,
+        also_when: Mapping[str, float | str] | str | None = None,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.delta_count = delta_count
         self.delta_ratio = delta_ratio
-        self._check_thresholds(delta_count=delta_count, delta_ratio=delta_ratio)
+        self.also_when = also_when
+        self._check_thresholds(
+            delta_count=delta_count, delta_ratio=delta_ratio, also_when=also_when
+        )
 
     def thresholds(self) -> GivenThresholds:
-        """Return both thresholds."""
-        return arguments.thresholds(self.delta_count, self.delta_ratio)
+        """Return all thresholds."""
+        return arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)

@@ -78,6 +78,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         table: str,
         delta_count: int | str | None,
         delta_ratio: float | str | None,
+        also_when: Mapping[str, float | str] | str | None = None,
         hive_acid_conn_id: str,
         poll_interval_s: float,
         refire_after_s: float,
@@ -92,7 +93,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         self.poll_interval_s = poll_interval_s
         self.refire_after_s = refire_after_s
         self._ref = TableRef.parse(table)
-        self._given = arguments.thresholds(delta_count, delta_ratio)
+        self._given = arguments.thresholds(delta_count, delta_ratio, also_when)
         self._healthy: ValidWriteIdList | None = None
         self._looked_s = float("-inf")
         self._last: Firing | None = None

@@ -12,6 +12,8 @@ from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.triggers.watching import WatchTrigger, findings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_hiveacid.hooks.connection import MetastoreSettings
     from airflow_hiveacid.hooks.health import Look
 
@@ -29,6 +31,7 @@ class CompactionNeededTrigger(WatchTrigger):
     Args:
         delta_count: threshold, `off`, or None for the table's own threshold.
         delta_ratio: threshold, `off`, or None for the table's own threshold.
+        also_when: further thresholds by name, or None for their defaults.
         watch: see `WatchTrigger`.
     """
 
@@ -37,13 +40,14 @@ class CompactionNeededTrigger(WatchTrigger):
         *,
         delta_count: int | str | None = None,
         delta_ratio: float | str | None = None,
+        also_when: Mapping[str, float | str] | None = None,
         **watch: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**watch)
-        self._given = arguments.thresholds(delta_count, delta_ratio)
+        self._given = arguments.thresholds(delta_count, delta_ratio, also_when)
 
     def own_arguments(self) -> dict[str, Any]:
-        """Return the two thresholds."""
+        """Return the thresholds."""
         return self._given.plain()
 
     def most_important_first(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:

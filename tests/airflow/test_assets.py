@@ -66,13 +66,17 @@ def test_compaction_assets_with_different_settings_have_different_names_and_uris
         "db.t compaction delta_count=5 delta_ratio=off",
         "hiveacid://hive_acid_default/db/t/compaction?delta_count=5&delta_ratio=off",
     )
+    small = compaction_asset("db.t", also_when={"small_files": 200, "aborted_transactions": "off"})
+    assert small.name == "db.t compaction also_when=aborted_transactions:off,small_files:200"
+    assert small == compaction_asset("db.t", also_when="small_files=200,aborted_transactions=off")
     others = [
+        small,
         compaction_asset("db.t", delta_count=10, delta_ratio=0.1),  # not the table's own thresholds
         compaction_asset("db.t", poll_interval=timedelta(seconds=90)),
         compaction_asset("db.t", refire_after=timedelta(days=30)),
     ]
-    assert len({asset.uri for asset in (plain, few, *others)}) == 5
-    assert len({asset.name for asset in (plain, few, *others)}) == 5
+    assert len({asset.uri for asset in (plain, few, *others)}) == 6
+    assert len({asset.name for asset in (plain, few, *others)}) == 6
     for asset in (plain, few, *others):
         assert str(AssetUri.of(asset)) == normalized(urlsplit(asset.uri)).geturl() == asset.uri
 
@@ -84,6 +88,8 @@ def test_wrong_arguments_of_an_asset_are_refused_while_the_dag_is_parsed() -> No
         compaction_asset("db.t", delta_count=0)
     with pytest.raises(ConfigurationError, match="delta_count and delta_ratio are both off"):
         compaction_asset("db.t", delta_count="off", delta_ratio="off")
+    with pytest.raises(ConfigurationError, match="also_when has no threshold 'files'"):
+        compaction_asset("db.t", also_when={"files": 1})
     with pytest.raises(ConfigurationError, match="poll_interval must be above 0 s, found 0"):
         compaction_asset("db.t", poll_interval=timedelta(0))
     with pytest.raises(ConfigurationError, match="refire_after must be 0 s or more, found -5"):

@@ -89,11 +89,13 @@ def _lines(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
-    path, arguments = _trigger("db.t", delta_ratio=0.2).serialize()
+    also_when = "small_files=200,aborted_transactions=off"
+    path, arguments = _trigger("db.t", delta_ratio=0.2, also_when=also_when).serialize()
     again = import_string(path)(**arguments)
     assert again.serialize() == (path, arguments)
     assert arguments["table"] == "db.t"
     assert (arguments["delta_count"], arguments["delta_ratio"]) == (2, 0.2)
+    assert arguments["also_when"] == {"aborted_transactions": "off", "small_files": 200}
 
 
 def test_a_due_table_gets_one_event_until_it_is_compacted_and_due_again(

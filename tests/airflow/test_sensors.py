@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -91,6 +92,18 @@ def test_the_combined_sensor_fires_at_either_threshold(warehouse: Warehouse) -> 
         )
         (found,) = run_task(sensor)
         assert rule in found["why"]
+
+
+def test_only_the_combined_sensor_has_further_thresholds(warehouse: Warehouse) -> None:
+    table = warehouse.table("t")
+    for _ in range(3):
+        warehouse.delta(table, 1)
+    combined = {"table": str(table.ref), "also_when": {"small_files": "{{ 1 + 1 }}"}}
+    (found,) = run_task(HiveAcidCompactionNeededSensor(task_id="s", **combined))
+    assert found["why"] == "2 small files (threshold 2)"
+    for one in (HiveAcidDeltaCountSensor, HiveAcidDeltaRatioSensor):
+        given = one(task_id="s", table="db.t").thresholds()
+        assert given.also_limits == {}
 
 
 @pytest.mark.parametrize("sensor", _SENSORS)
@@ -184,6 +197,7 @@ def test_in_deferrable_mode_the_sensor_defers_to_its_trigger(quiet: TableInfo) -
         "hive_acid_conn_id": "hive_acid_default",
         "delta_count": 2,
         "delta_ratio": "off",
+        "also_when": {"aborted_transactions": "off"},
         "poke_interval_s": 7.0,
         "exponential_backoff": False,
         "max_wait_s": None,
@@ -251,8 +265,10 @@ def test_a_shortened_event_keeps_the_partitions_with_the_most_deltas(answers: li
 
 
 def test_the_sensor_and_its_trigger_return_the_same_result(
-    quiet: TableInfo, warehouse: Warehouse
+    quiet: TableInfo, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = SimpleNamespace(time=lambda: 1e10)  # the result has ages
+    monkeypatch.setattr("airflow_hiveacid.hooks.health.time", clock)
     warehouse.delta(quiet, 5)
     poked = run_task(_sensor(quiet))
     trigger = CompactionNeededTrigger(table=str(quiet.ref), delta_count=2)
@@ -414,6 +430,7 @@ def test_backoff_and_outage_settings_are_passed_to_the_trigger(answers: list[obj
         (HiveAcidDeltaRatioSensor, {"delta_ratio": 0}),
         (HiveAcidDeltaRatioSensor, {"delta_ratio": "off"}),
         (HiveAcidCompactionNeededSensor, {"delta_ratio": "-0.1"}),
+        (HiveAcidCompactionNeededSensor, {"also_when": "small_files=0"}),
     ],
 )
 def test_an_invalid_threshold_is_refused(

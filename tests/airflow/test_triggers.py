@@ -5,6 +5,7 @@ import contextlib
 import socket
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ _ARGUMENTS: dict[str, Any] = {
     "hive_acid_conn_id": "hms",
     "delta_count": 4,
     "delta_ratio": 0.2,
+    "also_when": {"oldest_delta_s": 0.5, "small_files": "off"},
     "poke_interval_s": 7.0,
     "exponential_backoff": True,
     "max_wait_s": 70.0,
@@ -99,6 +101,21 @@ def test_without_thresholds_the_trigger_uses_the_tables_own(
     assert ("is not a whole number of 1 or more" in caplog.text) is (count == "one")
 
 
+def test_the_trigger_of_a_sensor_counts_deleted_rows_only_if_there_is_a_threshold(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+    monkeypatch.setattr(
+        "airflow_hiveacid.hooks.health._with_deleted_rows",
+        lambda found: [replace(health, deleted_rows=7) for health, _ in found],
+    )
+    settings: Any = SimpleNamespace(endpoint=HiveAcidHook().endpoint())
+    for also_when, rows in (({"deleted_rows": 7}, [7]), (None, [])):
+        trigger = CompactionNeededTrigger(table=str(table.ref), also_when=also_when)
+        assert [one.health.deleted_rows for one in trigger.look(settings).due] == rows
+
+
 def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
@@ -120,7 +137,7 @@ def test_measuring_a_table_does_not_block_the_event_loop(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def slow(*_: object) -> object:
+    def slow(*_: object, **__: object) -> object:
         threads.append(threading.current_thread())
         time.sleep(0.5)
         return _measured(_DUE)
@@ -145,7 +162,7 @@ def test_the_trigger_measures_again_after_the_poke_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = iter([_measured(_HEALTHY), _measured(_HEALTHY), _measured(_DUE)])
-    monkeypatch.setattr(_MEASURE, lambda *_: next(answers))
+    monkeypatch.setattr(_MEASURE, lambda *_, **__: next(answers))
     trigger = CompactionNeededTrigger(table="db.t", delta_count=9, poke_interval_s=0.2)
     started = time.monotonic()
     asyncio.run(_first(trigger))
@@ -167,7 +184,7 @@ def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[o
     """What measuring answers, one after the other: errors are raised."""
     planned: list[object] = []
 
-    def measure(*_: object) -> object:
+    def measure(*_: object, **__: object) -> object:
         answer = planned.pop(0)
         if isinstance(answer, Exception):
             raise answer

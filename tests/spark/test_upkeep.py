@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 import shutil
@@ -10,14 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
+from tests.unit.storage.orc_tables import insert, write_acid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,6 +131,47 @@ def check_upkeep(lab: Lab, keep_in: Path, choice: CompactionChoice) -> None:
     assert lab.compact("t", CompactionChoice.MAJOR).status is JobStatus.COMMITTED
     lab.clean("t")
     assert lab.directories("t") == ["base_0000005"]
+    assert lab.rows("t") == rows
+
+
+@pytest.mark.promise("C12")
+def test_aborted_writes_in_a_streamed_delta_start_a_major_compaction_that_keeps_the_rows(
+    lab: Lab,
+) -> None:
+    lab.table("t", {"id": "bigint", "name": "string"})
+    lab.insert("t", [(100, "a")], ["id", "name"])
+    ref, events = lab.info("t").ref, []
+    for is_aborted in (False, True, True, True, False):
+        txn_id = lab.client.open_txn()
+        write_id = lab.client.allocate_write_id(txn_id, ref)
+        # The server forgets an aborted transaction that has locked no table for a change.
+        component = LockComponent(
+            table=ref, lock_type=LockType.SHARED_READ, operation=DataOperation.INSERT
+        )
+        lab.client.lock(LockRequest(txn_id=txn_id, components=(component,), agent_info="stream"))
+        events.append(insert(write_id, 0, write_id))
+        if is_aborted:
+            lab.client.abort_txn(txn_id)
+        else:
+            lab.client.commit_txn(txn_id)
+    delta = DeltaName(low=WriteId(2), high=WriteId(6))
+    write_acid(lab.root("t") / str(delta) / "bucket_00000", events)
+    rows = [(2, "n2"), (6, "n6"), (100, "a")]
+    assert lab.rows("t") == rows
+    with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key=f"{lab.db}/reader") as snapshot:
+        frame = read_table(lab.spark, f"{lab.db}.t", snapshot)
+        spec = CompactSpec(target=f"{lab.db}.t", also_when={"aborted_transactions": 4})
+        assert lab.run(spec).status is JobStatus.NOTHING_TO_DO
+        due = dataclasses.replace(spec, also_when={"aborted_transactions": 3})
+        (found,) = lab.run(due).details["compactions"]
+        assert (found["kind"], found["rows"]) == ("major", 3)
+        assert found["why"] == "3 aborted transactions (threshold 3)"
+        assert sorted(tuple(row) for row in frame.collect()) == rows
+    assert lab.rows("t") == rows
+    assert lab.run(due).status is JobStatus.NOTHING_TO_DO
+    lab.clean("t")
+    (base,) = lab.directories("t")
+    assert base.startswith("base_0000006")
     assert lab.rows("t") == rows
 
 

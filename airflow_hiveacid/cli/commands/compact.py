@@ -78,6 +78,7 @@ def _spec(options: argparse.Namespace, *, plan_only: bool) -> CompactSpec:
         choice=CompactionChoice(options.choice),
         delta_count=options.delta_count,
         delta_ratio=options.delta_ratio,
+        also_when=options.also_when,
         plan_only=plan_only,
     )
 

@@ -44,12 +44,16 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         NotTransactionalError: the table is not transactional.
         HiveAcidError: the table does not exist or cannot be listed.
     """
-    given = GivenThresholds(delta_count=options.delta_count, delta_ratio=options.delta_ratio)
+    given = GivenThresholds(
+        delta_count=options.delta_count,
+        delta_ratio=options.delta_ratio,
+        also_when=options.also_when,
+    )
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
-        facts = facts_of(client, table)
+        facts = facts_of(client, table, counts_rows=given.counts_rows)
         findings = [
             *compaction_findings(client, facts, given.policy_for(table)),
             *lock_findings(facts.locks),

@@ -37,7 +37,11 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     """
     from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
 
-    given = GivenThresholds(delta_count=options.delta_count, delta_ratio=options.delta_ratio)
+    given = GivenThresholds(
+        delta_count=options.delta_count,
+        delta_ratio=options.delta_ratio,
+        also_when=options.also_when,
+    )
     name = None if options.partition is None else str(options.partition)
     found = look(cli_metastore.endpoint_of(options), str(options.table), name, given)
     due = {one.health.partition: one.record()["why"] for one in found.due}

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import (
     COMPACTED_FORMAT,
     FLUSH_LENGTH_SUFFIX,
@@ -69,13 +70,54 @@ _DATA_FORMATS: Final = frozenset({COMPACTED_FORMAT, "truncated", "dropped"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedWrites:
+    """The aborted write IDs of one root that a major compaction would cover.
+
+    These are the aborted write IDs above the base, and up to the highest live delta, that the name
+    of a live delta or of an aborted directory covers. So after a major compaction, none is left.
+    Names of compactions with a `_v` suffix do not count, because a compaction has dropped the
+    aborted rows. Without the suffix, a compaction's delta looks like that of a streaming writer,
+    and counts. `since_s` is the lowest modification time of their directories, in seconds since
+    1970 UTC; a directory's modification time is that of its newest file. `since_s` is None if the
+    file system does not provide the times.
+    """
+
+    number: int = 0
+    since_s: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        base: AcidDirectory | None,
+        deltas: Sequence[AcidDirectory],
+        aborted: Sequence[AcidDirectory],
+        write_ids: ValidWriteIdList,
+    ) -> AbortedWrites:
+        """Count the aborted write IDs in a root with these live and aborted directories."""
+        reached = WriteId(0) if base is None else max(WriteId(0), base.high)
+        highest = max((delta.high for delta in deltas), default=reached)
+        written = [d for d in (*deltas, *aborted) if d.name.visibility_txn_id is None]
+        number, times = 0, []
+        for one in sorted(written, key=lambda d: d.low):
+            # A delta and a delete delta, or several statements, may have the same write IDs.
+            low, high = max(one.low, WriteId(reached + 1)), min(one.high, highest)
+            found = write_ids.aborted_within(low, high) if low <= high else 0
+            if found and one.modified_s is not None:
+                times.append(one.modified_s)
+            number += found
+            reached = max(reached, high)
+        return cls(number=number, since_s=min(times, default=None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AcidState:
     """The directories and files of one root, with each directory's status for one reader.
 
     `deltas` and `delete_deltas` are live and in Hive's order: low ascending, high descending,
     statement ascending. `originals` are live files without ACID columns, sorted by path. Row IDs in
     original files depend on this order. `obsolete` contains directories sorted by name, then
-    originals sorted by path. Hidden files and directories are not included.
+    originals sorted by path. Hidden files and directories are not included. `aborted_writes` counts
+    what a major compaction would remove or replace; see `AbortedWrites`.
     """
 
     location: str
@@ -87,6 +129,7 @@ class AcidState:
     aborted: tuple[AcidDirectory, ...] = ()
     invisible: tuple[AcidDirectory, ...] = ()
     unknown: tuple[UnknownEntry, ...] = ()
+    aborted_writes: AbortedWrites = AbortedWrites()
 
     @property
     def live(self) -> tuple[AcidDirectory, ...]:
@@ -166,13 +209,19 @@ def resolve(
     verdicts = select(bases, deltas, write_ids, txns, location=listing.location)
     judged = {b.text: found.directory(b, verdicts[b.text]) for b in bases}
     judged |= {d.text: found.directory(d, verdicts[d.text]) for d in sorted(deltas, key=walk_order)}
-    return _state(listing.location, found, tuple(judged.values()))
+    return _state(listing.location, found, tuple(judged.values()), write_ids)
 
 
-def _state(location: str, found: _Found, directories: tuple[AcidDirectory, ...]) -> AcidState:
+def _state(
+    location: str,
+    found: _Found,
+    directories: tuple[AcidDirectory, ...],
+    write_ids: ValidWriteIdList,
+) -> AcidState:
     live = [d for d in directories if d.status is DirectoryStatus.LIVE]
     base = next((d for d in live if d.is_base), None)
     obsolete = _having(DirectoryStatus.OBSOLETE, directories)
+    aborted = _having(DirectoryStatus.ABORTED, directories)
     originals = tuple(found.originals)
     return AcidState(
         location=location,
@@ -181,9 +230,12 @@ def _state(location: str, found: _Found, directories: tuple[AcidDirectory, ...])
         delete_deltas=tuple(d for d in live if d.is_delete),
         originals=tuple(f for f in originals if f.size_bytes > 0) if base is None else (),
         obsolete=obsolete if base is None else (*obsolete, *originals),
-        aborted=_having(DirectoryStatus.ABORTED, directories),
+        aborted=aborted,
         invisible=_having(DirectoryStatus.INVISIBLE, directories),
         unknown=tuple(sorted(found.unknown, key=lambda u: u.path)),
+        aborted_writes=AbortedWrites.of(
+            base, [d for d in live if not d.is_base], aborted, write_ids
+        ),
     )
 
 

@@ -102,6 +102,11 @@ class AcidDirectory:
         return self.name.is_delete
 
     @property
+    def low(self) -> WriteId:
+        """The lowest write ID that the name contains, inclusive; of a base, its only one."""
+        return self.name.low if isinstance(self.name, DeltaName) else self.name.high
+
+    @property
     def high(self) -> WriteId:
         """The highest write ID that the name covers, inclusive."""
         return self.name.high

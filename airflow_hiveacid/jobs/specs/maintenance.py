@@ -15,6 +15,9 @@ from airflow_hiveacid.jobs.parameters import (
 DELTA_COUNT: Final = 10
 DELTA_RATIO: Final = 0.1
 
+ABORTED_TRANSACTIONS: Final = 1000
+"""The threshold for aborted transactions; the default of `hive.compactor.abortedtxn.threshold`."""
+
 
 class Off(enum.StrEnum):
     """The value that switches a threshold off; None leaves the threshold to the table."""
@@ -55,9 +58,11 @@ class CompactSpec:
     """Compact a table or one partition (`month=1`); AUTO applies the thresholds.
 
     Suppose a needed compaction is blocked. Then MINOR and MAJOR fail, and AUTO and QUEUED only
-    report the reason in their result. AUTO compacts in two cases: there are at least `delta_count`
-    delta directories, or the deltas have at least `delta_ratio` times the size of the base.
-    `plan.compaction_policy` says what applies if a threshold is None.
+    report the reason in their result. AUTO compacts in three cases: there are at least
+    `delta_count` delta directories, or the deltas have at least `delta_ratio` times the size of the
+    base, or one of the thresholds in `also_when` is reached. The keys of `also_when` are names of
+    thresholds (`plan.thresholds.ALSO_WHEN`). `plan.compaction_policy` says what applies if a
+    threshold is None or missing.
     """
 
     target: str
@@ -65,6 +70,7 @@ class CompactSpec:
     choice: CompactionChoice = CompactionChoice.AUTO
     delta_count: int | Off | None = None
     delta_ratio: float | Off | None = None
+    also_when: Mapping[str, float | Off] = field(default_factory=dict)
     plan_only: bool = False
 
 
@@ -87,6 +93,7 @@ class CompactTablesSpec:
     choice: CompactionChoice = CompactionChoice.AUTO
     delta_count: int | Off | None = None
     delta_ratio: float | Off | None = None
+    also_when: Mapping[str, float | Off] = field(default_factory=dict)
     max_bytes: int | None = None
     pools: tuple[str, ...] | None = None
     until_s: float | None = None
@@ -109,6 +116,7 @@ class CompactTablesSpec:
             choice=self.choice,
             delta_count=self.delta_count,
             delta_ratio=self.delta_ratio,
+            also_when=self.also_when,
             plan_only=self.plan_only,
         )
 

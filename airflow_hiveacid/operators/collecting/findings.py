@@ -11,7 +11,8 @@ from __future__ import annotations
 import enum
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import LockState, LockType
@@ -100,12 +101,17 @@ class TableFacts:
     locks: tuple[LockInfo, ...]
 
 
-def facts_of(client: MetastorePort, table: TableInfo) -> TableFacts:
+def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = False) -> TableFacts:
     """Ask the metastore about a table, and list its directories.
+
+    Args:
+        client: the metastore.
+        table: the table.
+        counts_rows: whether to count deleted rows, from the footers of delete deltas.
 
     Raises:
         MetastoreError: the metastore does not answer, or refuses a call.
-        StorageError: a directory cannot be listed.
+        StorageError: a directory cannot be listed, or a footer cannot be read.
     """
     # Read the queue before the directories. If a compaction ends between the two reads, the
     # findings list it as unfinished.
@@ -114,7 +120,7 @@ def facts_of(client: MetastorePort, table: TableInfo) -> TableFacts:
     return TableFacts(
         table=table,
         snapshot=snapshot,
-        roots=_measured(client, table, snapshot),
+        roots=_measured(client, table, snapshot, counts_rows=counts_rows),
         entries=entries,
         locks=client.show_locks(table.ref),
     )
@@ -193,25 +199,28 @@ def compaction_findings(
 
 
 def _measured(
-    client: MetastorePort, table: TableInfo, snapshot: Snapshot
+    client: MetastorePort, table: TableInfo, snapshot: Snapshot, *, counts_rows: bool
 ) -> tuple[MeasuredRoot, ...]:
+    from airflow_hiveacid.storage.acid.read.inspect import delete_events  # noqa: PLC0415 - as below
     from airflow_hiveacid.storage.stores.listing import list_roots  # noqa: PLC0415 - needs pyarrow
 
     write_ids = snapshot.write_ids(table.ref)
     roots = client.list_partitions(table)
+    measure = partial(TableHealth.of, kind=table.kind, now_s=time.time())
     found = []
     for root, listing in zip(roots, list_roots(roots), strict=True):
         compactable, visible = (
             resolve(listing, ids, snapshot.txns, table.kind)
             for ids in (CompactorWriteIdList.of(write_ids), write_ids)
         )
+        rows = delete_events(compactable) if counts_rows else None
         found.append(
             MeasuredRoot(
                 name=str(root.name),
                 compactable_state=compactable,
                 visible_state=visible,
-                compactable=TableHealth.of(compactable),
-                visible=TableHealth.of(visible),
+                compactable=replace(measure(compactable), deleted_rows=rows),
+                visible=measure(visible),
             )
         )
     return tuple(found)

@@ -101,7 +101,7 @@ def _numbers(
 
     policy = given.policy_for(table)
     try:
-        facts = facts_of(client, table)
+        facts = facts_of(client, table, counts_rows=given.counts_rows)
         findings = [
             *compaction_findings(client, facts, policy, names_owners=False),
             *lock_findings(facts.locks, names_owners=False),
@@ -170,7 +170,7 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
     kinds = {True: "major", False: "minor", None: "none"}
     found: list[tuple[bool, list[JsonValue]]] = []
     for root in facts.roots:
-        is_major, why = decide(root.compactable_state, policy)
+        is_major, why = decide(root.compactable, policy)
         found.append((is_major is None, [root.name, kinds[is_major], why]))
     return [entry for _, entry in sorted(found, key=lambda one: one[0])]
 

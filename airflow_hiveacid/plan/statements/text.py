@@ -43,7 +43,9 @@ from airflow_hiveacid.jobs.specs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.statements.dml import quoted, sql_string
+from airflow_hiveacid.plan.thresholds import limit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -194,6 +196,8 @@ def _thresholds(job: CompactSpec) -> Iterator[str]:
         yield f"the table's own delta ratio (default {DELTA_RATIO})"
     elif not isinstance(job.delta_ratio, Off):
         yield f"a delta ratio of {job.delta_ratio:g}"
+    given = GivenThresholds(also_when=job.also_when)
+    yield from (limit_text(threshold, limit) for threshold, limit in given.also_limits.items())
 
 
 def _planned(text: str, *, plan_only: bool) -> str:

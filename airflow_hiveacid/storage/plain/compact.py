@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.names import data_file
+from airflow_hiveacid.format.state.small_files import combined
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.written import WrittenRows
     from airflow_hiveacid.storage.stores.staging import Staging
 
-_FILE_BYTES: Final = 256 << 20
 # All timestamps of a Parquet file have the same unit. Spark's unit (microseconds) has a longer
 # range; Hive's unit (nanoseconds) is finer.
 _FORMS: Final = {
@@ -56,15 +56,14 @@ class PlainCompaction:
 
 
 def put_together(files: Sequence[PlainFile]) -> list[tuple[PlainFile, ...]]:
-    """Group consecutive files; each group is merged into one file of up to about 256 MiB.
+    """Group consecutive files as `format.state.small_files.combined` numbers them.
 
     Example:
         >>> put_together([])
         []
     """
-    ends = itertools.accumulate(file.length for file in files)
-    numbered = zip(files, ends, strict=True)
-    groups = itertools.groupby(numbered, key=lambda one: (one[1] - one[0].length) // _FILE_BYTES)
+    numbered = zip(files, combined([file.length for file in files]), strict=True)
+    groups = itertools.groupby(numbered, key=lambda one: one[1])
     return [tuple(file for file, _ in group) for _, group in groups]
 
 

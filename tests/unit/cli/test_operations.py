@@ -229,6 +229,18 @@ def test_commands_use_the_tables_own_threshold_unless_an_option_sets_one(
         assert records("explain", "demo.t", *options)[0]["state"] == "fine"
 
 
+def test_commands_agree_on_further_thresholds(
+    records: Callable[..., list[dict[str, Any]]], run: Callable[..., str]
+) -> None:
+    option = ("--also-when", "small_files=1,deleted_rows=1")
+    why = "1 small files (threshold 1)"
+    assert records("health", "demo.t", *option)[0]["why"] == why
+    assert records("plan", "demo.t", *option)[0]["why"] == f"{why} and no base"
+    assert f"is due: {why}" in records("explain", "demo.t", *option)[0]["finding"]
+    refused = run("plan", "demo.t", "--also-when", "files=1", status=2)
+    assert "has no threshold 'files'; allowed are aborted_transactions" in refused
+
+
 def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collection(
     client: FakeClient, records: Callable[..., list[dict[str, Any]]]
 ) -> None:
@@ -238,7 +250,8 @@ def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collect
     assert one.row.state == "fine"
     assert f"{COUNT_PARAMETER}='few' is not a whole number of 1 or more" in findings[0]  # type: ignore[operator]
     assert findings[1].endswith(
-        f"(threshold 10 deltas or 30 % by table parameter {RATIO_PARAMETER})"
+        f"(threshold 10 deltas or 30 % by table parameter {RATIO_PARAMETER}"
+        " or 1000 aborted transactions)"
     )  # type: ignore[union-attr]
     assert findings[0] in [found["finding"] for found in records("explain", "demo.t")]
     client.set_table_parameters(REF, {COUNT_PARAMETER: "2"})
@@ -285,7 +298,8 @@ def test_explain_reports_a_table_that_needs_no_maintenance_as_fine(
 ) -> None:
     (compaction, cleaning) = explained()
     assert compaction[:2] == ("compaction", "fine")
-    assert "not due: the table has 2 deltas, no base (threshold 10 deltas or 10 %)" in compaction[2]
+    thresholds = "10 deltas or 10 % or 1000 aborted transactions"
+    assert f"not due: the table has 2 deltas, no base (threshold {thresholds})" in compaction[2]
     assert cleaning == ("cleaning", "fine", "nothing to remove ")
     assert run("explain", "demo.t").startswith("demo.t: full acid table at ")
 
@@ -443,9 +457,8 @@ def test_each_compact_command_starts_a_new_job_and_needs_pyspark(
     for _ in range(2):
         told = run("compact", "demo.t", "--choice", "minor").splitlines()
         assert told[-1].split() == ["(table)", "minor", "yes", "asked", "for"]
-    assert {job.job for job in jobs} == {
-        CompactSpec(target="demo.t", choice=CompactionChoice.MINOR)
-    }
+    expected = CompactSpec(target="demo.t", choice=CompactionChoice.MINOR)
+    assert [job.job for job in jobs] == [expected, expected]
     assert len({job.job_key for job in jobs}) == 2, "a second command is no retry"
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
     assert "use HiveAcidCompactOperator" in run("compact", "demo.t", status=2)

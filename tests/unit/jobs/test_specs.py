@@ -107,6 +107,7 @@ JOBS: dict[str, Job] = {
         choice=CompactionChoice.MINOR,
         delta_count=3,
         delta_ratio=Off.OFF,
+        also_when={"small_files": 200, "aborted_transactions": Off.OFF},
         max_bytes=5,
         plan_only=True,
     ),

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -12,10 +15,11 @@ from airflow_hiveacid.plan.compaction_policy import (
     GivenThresholds,
 )
 from airflow_hiveacid.plan.statements.text import statement_text
-from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
+from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, Threshold, exceeded
 
 _COUNT = "compactorthreshold.hive.compactor.delta.num.threshold"
 _RATIO = "compactorthreshold.hive.compactor.delta.pct.threshold"
+_NO_OTHER = {"aborted_transactions": Off.OFF}
 
 
 def _table(**parameters: str) -> TableInfo:
@@ -112,10 +116,29 @@ def test_the_reason_names_the_parameter_that_sets_a_threshold() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (GivenThresholds(), f"5 deltas by table parameter {_COUNT} or 10 %"),
-        (GivenThresholds(delta_count=3), "3 deltas or 10 %"),
-        (GivenThresholds(delta_count=Off.OFF), "10 %"),
-        (GivenThresholds(delta_count=3, delta_ratio=Off.OFF), "3 deltas"),
+        (
+            GivenThresholds(),
+            f"5 deltas by table parameter {_COUNT} or 10 % or 1000 aborted transactions",
+        ),
+        (GivenThresholds(delta_count=3), "3 deltas or 10 % or 1000 aborted transactions"),
+        (GivenThresholds(delta_count=Off.OFF, also_when=_NO_OTHER), "10 %"),
+        (
+            GivenThresholds(
+                delta_count=3,
+                delta_ratio=Off.OFF,
+                also_when={
+                    "small_files": 200,
+                    "oldest_delta_s": 604800,
+                    "oldest_aborted_s": 43200,
+                    "deleted_rows": 50,
+                    "aborted_transactions": 500,
+                },
+            ),
+            (
+                "3 deltas or 500 aborted transactions or an aborted write of 12 h ago or"
+                " 50 deleted rows or 200 small files or a delta of 7 d ago"
+            ),
+        ),
     ],
 )
 def test_a_policy_reads_as_its_thresholds(given: GivenThresholds, text: str) -> None:
@@ -125,14 +148,20 @@ def test_a_policy_reads_as_its_thresholds(given: GivenThresholds, text: str) -> 
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (GivenThresholds(delta_count=3, delta_ratio=0.25), "3 deltas or a delta ratio of 0.25"),
-        (GivenThresholds(delta_count=3, delta_ratio=Off.OFF), "3 deltas"),
         (
-            GivenThresholds(delta_count=Off.OFF),
-            "the table's own delta ratio (default 0.1)",
+            GivenThresholds(delta_count=3, delta_ratio=0.25, also_when=_NO_OTHER),
+            "3 deltas or a delta ratio of 0.25",
         ),
         (
-            GivenThresholds(delta_ratio=0.25),
+            GivenThresholds(delta_count=3, delta_ratio=Off.OFF),
+            "3 deltas or 1000 aborted transactions",
+        ),
+        (
+            GivenThresholds(delta_count=Off.OFF, also_when={**_NO_OTHER, "small_files": 200}),
+            "the table's own delta ratio (default 0.1) or 200 small files",
+        ),
+        (
+            GivenThresholds(delta_ratio=0.25, also_when=_NO_OTHER),
             "the table's own number of deltas (default 10) or a delta ratio of 0.25",
         ),
     ],
@@ -140,7 +169,12 @@ def test_a_policy_reads_as_its_thresholds(given: GivenThresholds, text: str) -> 
 def test_the_statement_of_a_compaction_says_when_it_compacts(
     given: GivenThresholds, text: str
 ) -> None:
-    spec = CompactSpec(target="db.t", delta_count=given.delta_count, delta_ratio=given.delta_ratio)
+    spec = CompactSpec(
+        target="db.t",
+        delta_count=given.delta_count,
+        delta_ratio=given.delta_ratio,
+        also_when=given.also_when,
+    )
     assert statement_text(spec) == f"ALTER TABLE db.t COMPACT 'minor' -- or 'major', at {text}"
 
 
@@ -155,10 +189,12 @@ def test_the_plain_values_of_thresholds_give_the_same_thresholds_again() -> None
         GivenThresholds(),
         GivenThresholds(delta_count=3, delta_ratio=Off.OFF),
         GivenThresholds(delta_count=Off.OFF, delta_ratio=0.5),
+        GivenThresholds(also_when={**_NO_OTHER, "small_files": 200, "oldest_delta_s": 0.5}),
+        GivenThresholds(delta_count=Off.OFF, delta_ratio=Off.OFF, also_when={"small_files": 200}),
     ):
         plain = given.plain()
-        assert {type(value) for value in plain.values()} <= {int, float, str, type(None)}
-        assert arguments.thresholds(plain["delta_count"], plain["delta_ratio"]) == given
+        assert json.loads(json.dumps(plain)) == plain
+        assert arguments.thresholds(*plain.values()) == given
 
 
 @pytest.mark.parametrize(
@@ -174,3 +210,50 @@ def test_the_plain_values_of_thresholds_give_the_same_thresholds_again() -> None
 def test_invalid_thresholds_of_a_task_are_refused(count: object, ratio: object, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         arguments.thresholds(count, ratio)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"small_files": 200, "oldest_delta_s": 0.5, "aborted_transactions": "off"},
+        {"small_files": "200", "oldest_delta_s": "0.5", "aborted_transactions": " OFF "},
+        "small_files=200, oldest_delta_s = 0.5,aborted_transactions=off",
+    ],
+)
+def test_further_thresholds_are_a_mapping_or_a_string(value: object) -> None:
+    found = arguments.also_when(value, "also_when")  # type: ignore[arg-type]
+    assert found == {"small_files": 200, "oldest_delta_s": 0.5, "aborted_transactions": Off.OFF}
+
+
+@pytest.mark.parametrize("nothing", [None, "", {}])
+def test_without_further_thresholds_only_aborted_transactions_count(nothing: object) -> None:
+    given = arguments.thresholds(None, None, nothing)  # type: ignore[arg-type]
+    assert given.also_limits == {Threshold.ABORTED_TRANSACTIONS: 1000}
+    assert not given.counts_rows
+    assert arguments.thresholds(None, None, {"deleted_rows": 1}).counts_rows
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (
+            {"aborted_writes": 500},
+            (
+                "also_when has no threshold 'aborted_writes'; allowed are aborted_transactions,"
+                " oldest_aborted_s, deleted_rows, small_files, oldest_delta_s"
+            ),
+        ),
+        ({"delta_count": 5}, "also_when has no threshold 'delta_count'"),
+        ({"small_files": 0}, "small_files in also_when must be above 0, found 0"),
+        ({"small_files": "many"}, "small_files in also_when must be a number of 0 or more"),
+        ({"deleted_rows": 1.5}, "deleted_rows in also_when must be a whole number, found 1.5"),
+        ({"oldest_delta_s": float("nan")}, "oldest_delta_s in also_when must be a number"),
+        ({"small_files": True}, "small_files in also_when must be a number"),
+        ("small_files", "small_files in also_when must be a number of 0 or more, found ''"),
+        (["small_files"], "also_when must be a mapping"),
+        ({3: 4}, "also_when has no threshold 3"),
+    ],
+)
+def test_invalid_further_thresholds_are_refused(value: object, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(why)):
+        arguments.also_when(value, "also_when")  # type: ignore[arg-type]

@@ -88,7 +88,7 @@ def test_without_a_base_the_ratio_never_fires() -> None:
     health = _health(deltas=(10**9,))
     assert health.delta_ratio is None
     assert exceeded(health, _RATIO_ONLY) == ()
-    assert decide(_state(deltas=(10**9,)), CompactionPolicy())[0] is None
+    assert decide(_health(deltas=(10**9,)), CompactionPolicy())[0] is None
 
 
 def test_without_a_base_original_files_count_as_the_base() -> None:
@@ -115,37 +115,37 @@ def test_obsolete_deltas_do_not_count() -> None:
 
 
 def test_an_exceeded_ratio_leads_to_a_major_compaction() -> None:
-    is_major, why = decide(_state(base_bytes=1000, deltas=(10,) * 10), CompactionPolicy())
+    is_major, why = decide(_health(base_bytes=1000, deltas=(10,) * 10), CompactionPolicy())
     assert is_major is True
     assert "10.0 %" in why
     assert "10 delta directories" in why
 
 
 def test_an_exceeded_count_alone_leads_to_a_minor_compaction() -> None:
-    is_major, why = decide(_state(base_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
+    is_major, why = decide(_health(base_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
     assert (is_major, why) == (False, "10 delta directories (threshold 10)")
 
 
 def test_an_exceeded_count_without_a_base_leads_to_a_major_compaction() -> None:
-    is_major, why = decide(_state(deltas=(10,) * 10), CompactionPolicy())
+    is_major, why = decide(_health(deltas=(10,) * 10), CompactionPolicy())
     assert is_major is True
     assert "no base" in why
 
 
 def test_an_empty_base_counts_as_no_base() -> None:
     # A base without a byte leaves a minor compaction nothing to spare.
-    is_major, why = decide(_state(base_bytes=0, deltas=(10,) * 10), CompactionPolicy())
+    is_major, why = decide(_health(base_bytes=0, deltas=(10,) * 10), CompactionPolicy())
     assert is_major is True
     assert "no base" in why
 
 
 def test_original_files_count_as_a_base_for_a_minor_compaction() -> None:
-    found = decide(_state(original_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
+    found = decide(_health(original_bytes=10**6, deltas=(10,) * 10), CompactionPolicy())
     assert found == (False, "10 delta directories (threshold 10)")
 
 
 def test_below_the_thresholds_the_reason_gives_the_measured_values() -> None:
-    is_major, why = decide(_state(base_bytes=1000, deltas=(20,)), CompactionPolicy())
+    is_major, why = decide(_health(base_bytes=1000, deltas=(20,)), CompactionPolicy())
     assert is_major is None
     assert why == "below the thresholds: 1 delta directories, 2.0 % of the base"
 

@@ -27,8 +27,8 @@ from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_or
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import client_of, locate
-from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location
+from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +46,21 @@ def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
     """Return the number of rows or events in an ORC file, from its footer."""
     with file_errors("read", path):
         return read_tail(fs, path, length).rows
+
+
+def delete_events(state: AcidState) -> int:
+    """Return the number of delete events in the visible delete deltas, from the files' footers.
+
+    Raises:
+        StorageError: a footer cannot be read.
+    """
+    files = [file for delta in state.delete_deltas for file in delta.files]
+    if not files:
+        return 0
+    fs, root = open_location(state.location)
+    return sum(
+        each_in_threads(lambda file: orc_rows(fs, f"{root}/{file.path}", file.size_bytes), files)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.state import small_files
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_planner
@@ -38,7 +39,6 @@ from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.plain import compact as plain_compact
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
@@ -317,7 +317,7 @@ def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
 ) -> None:
     """A reader between the two would take the first for the whole base."""
     monkeypatch.setattr(compaction_planner, "publishes_files", lambda _: True)  # as on S3
-    monkeypatch.setattr(plain_compact, "_FILE_BYTES", 1)  # so that each file stays alone
+    monkeypatch.setattr(small_files, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
     client = FakeClient(server)
     flat = client.create_table(
         NewTable(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +68,7 @@ from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from tests.unit.spark.maintenance.rig import (
+    begin_delete,
     insert,
     pretended_spark,
     put,
@@ -138,6 +141,23 @@ class Warehouse:
                 self.client.commit_txn(txn_id)
         return table
 
+    def streamed(self, name: str, aborted: int) -> TableInfo:
+        """A table with one delta of many writes; only its first and its last are committed."""
+        table, rows = self.table(name, 0), []
+        for number in range(aborted + 2):
+            txn_id = self.client.open_txn()
+            write_id = self.client.allocate_write_id(txn_id, table.ref)
+            rows.append((write_id, number))
+            if number in (0, aborted + 1):
+                self.client.add_dynamic_partitions(
+                    txn_id, write_id, table.ref, (), DataOperation.INSERT
+                )
+                self.client.commit_txn(txn_id)
+            else:
+                self.client.abort_txn(txn_id)
+        put(table, f"delta_{rows[0][0]:07d}_{rows[-1][0]:07d}", rows)
+        return table
+
     def compact(self, *tables: str, **more: Any) -> JobResult:  # noqa: ANN401 - fields of the spec
         return compact_tables(self.job(*tables, **more))
 
@@ -170,9 +190,13 @@ def warehouse(client: FakeClient, tmp_path: Path) -> Warehouse:
     return Warehouse(client, tmp_path)
 
 
-def compacted(result: JobResult) -> dict[str, bool]:
+def outcomes(result: JobResult) -> list[Any]:
     found: Any = result.details["compactions"]
-    return {one["table"]: one["done"] for one in found}
+    return list(found)
+
+
+def compacted(result: JobResult) -> dict[str, bool]:
+    return {one["table"]: one["done"] for one in outcomes(result)}
 
 
 def test_only_matching_tables_that_are_due_are_compacted(warehouse: Warehouse) -> None:
@@ -686,3 +710,50 @@ def test_no_job_can_serve_the_queue_of_hive_3(warehouse: Warehouse) -> None:
         warehouse.compact("default.*", choice=queued)
     with pytest.raises(MetastoreVersionError, match="needs a Hive 4 metastore"):
         plan_table(warehouse.client, table, CompactSpec(target="default.a", choice=queued))
+
+
+# ---- further thresholds --------------------------------------------------------------------------
+
+
+@pytest.mark.promise("C12")
+def test_a_thousand_aborted_writes_in_one_delta_start_one_major_compaction(
+    warehouse: Warehouse,
+) -> None:
+    quiet, due = warehouse.streamed("a", 999), warehouse.streamed("b", 1000)
+    result = warehouse.compact("default.*")
+    (outcome,) = outcomes(result)
+    assert (outcome["table"], outcome["done"]) == ("default.b", True)
+    assert (outcome["kind"], outcome["rows"]) == ("major", 2)
+    assert outcome["why"] == "1000 aborted transactions (threshold 1000)"
+    assert (there(quiet, "base_"), len(there(due, "base_"))) == ([], 1)
+    assert values(warehouse.client, quiet) == [0, 1000]
+    assert values(warehouse.client, due) == [0, 1001]
+    # The metastore still lists the aborted writes.
+    again = warehouse.compact("default.*")
+    assert (again.status, outcomes(again)) == (JobStatus.NOTHING_TO_DO, [])
+
+
+def test_a_job_without_a_threshold_for_deleted_rows_reads_no_footer(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("a", 3)
+    begin_delete(warehouse.client, table, 0, 2)()
+    job: dict[str, Any] = {"delta_count": 50, "plan_only": True}
+    for also_when, is_due in (({"deleted_rows": 3}, False), ({"deleted_rows": 2}, True)):
+        result = warehouse.compact("default.*", **job, also_when=also_when)
+        assert bool(outcomes(result)) is is_due
+    (outcome,) = outcomes(result)
+    assert (outcome["kind"], outcome["why"]) == ("major", "2 deleted rows (threshold 2)")
+    monkeypatch.setattr(compaction_planner, "delete_events", pytest.fail)
+    assert outcomes(warehouse.compact("default.*", **job)) == []
+
+
+def test_a_quiet_table_is_compacted_after_the_age_that_a_task_gives(warehouse: Warehouse) -> None:
+    table = warehouse.table("a", 1)
+    week: dict[str, Any] = {"also_when": {"oldest_delta_s": 604800}}
+    assert outcomes(warehouse.compact("default.*", **week)) == []
+    for file in Path(table.location.removeprefix("file:")).glob("delta_*/*"):
+        os.utime(file, (0, time.time() - 604801))
+    assert compacted(warehouse.compact("default.*", **week)) == {"default.a": True}
+    assert values(warehouse.client, table) == [0]
+    assert outcomes(warehouse.compact("default.*", **week)) == []
