@@ -5,7 +5,7 @@ keys, and nested dataclasses. Output is plain JSON values. This module does not 
 of jobs.
 
 Example:
-    >>> read_object('{"version": 13, "kind": "clean"}', reader=Side.APPLICATION)
+    >>> read_object('{"version": 14, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
 """
 
@@ -24,7 +24,7 @@ from airflow_hiveacid.format.errors import ContractVersionError
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """The result of `json.loads`; nested values are also JSON values."""
 
-CONTRACT_VERSION: Final = 13
+CONTRACT_VERSION: Final = 14
 """The version of the contract, incremented whenever a field is added, removed or redefined."""
 
 FIRST_WITH_INSTALLATION: Final = 10
