@@ -142,9 +142,9 @@ def _why_due(
     if state.base is None:
         return "it has no base"
     if state.delta_count:
-        return f"it has {state.delta_count} deltas"
+        return f"the number of deltas is {state.delta_count}"
     if len(rows) != files:
-        return f"it has {len(rows)} files instead of {files}"
+        return f"the number of files is {len(rows)} instead of {files}"
     mean = sum(rows) / max(1, len(rows))
     if any(abs(count - mean) > max(1.0, _UNEVENNESS * mean) for count in rows):
         return f"its files have from {min(rows):,} to {max(rows):,} rows"

@@ -57,6 +57,7 @@ from airflow_hiveacid.spark.statements.old_rows import (
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -95,7 +96,8 @@ def rebalance(job: JobContext) -> JobResult:
     check_rebalanceable(table, spec.order_by)
     rebalancing = Rebalancing(job=job, table=table, spec=spec)
     planned = _planned(job, rebalancing)
-    if spec.plan_only or planned.status is JobStatus.NOTHING_TO_DO:
+    is_idle = planned.status is JobStatus.NOTHING_TO_DO and not _may_be_done(job, table)
+    if spec.plan_only or is_idle:
         return planned
     result = run_changes(job, [rebalancing.change()])
     if result.status is JobStatus.COMMITTED and not _is_due(rebalancing.outcomes):
@@ -169,6 +171,11 @@ class Rebalancing:
             return files
         self.outcomes = outcomes
         return ()
+
+
+def _may_be_done(job: JobContext, table: TableInfo) -> bool:
+    """Return True if an earlier try of this job may have rebalanced the table."""
+    return bool(Ledger.of(table).entries(job.spec.job_key))
 
 
 def _facts(file: TargetFile) -> DataFile:
