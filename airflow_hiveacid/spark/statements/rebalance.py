@@ -196,6 +196,8 @@ def _with_files(
     if not outcome.is_due:
         return outcome
     rows = counts[outcome.partition]
+    if not rows:  # delete events have deleted all rows of the files
+        return dataclasses.replace(outcome, is_due=False, why="it has no rows", new_files=0, rows=0)
     written = [file.rows for file in files if str(file.partition) == outcome.partition]
     if sum(written) != rows:
         raise StorageError(
