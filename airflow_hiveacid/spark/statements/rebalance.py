@@ -65,7 +65,7 @@ from airflow_hiveacid.storage.values.timestamps import TimestampForm
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, WindowSpec
 
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
@@ -160,17 +160,17 @@ class Rebalancing:
         Raises:
             StorageError: the number of written rows differs from the number of live rows.
         """
-        outcomes = self.look(now)
-        due = [info for info, one in zip(now.partitions, outcomes, strict=True) if one.is_due]
-        wanted = [one.new_files for one in outcomes if one.is_due]
-        if due:
-            spread = _Spread.of(now.of_partitions(due), wanted, self.spec.order_by)
-            files = spread.written(plan)
-            counts = dict(zip((str(info.name) for info in due), spread.rows, strict=True))
-            self.outcomes = tuple(_with_files(self.table, one, files, counts) for one in outcomes)
-            return files
-        self.outcomes = outcomes
-        return ()
+        self.outcomes = self.look(now)
+        both = zip(now.partitions, self.outcomes, strict=True)
+        due = [(info, outcome) for info, outcome in both if outcome.is_due]
+        if not due:
+            return ()
+        target = now.of_partitions(info for info, _ in due)
+        spread = _Spread.of(target, [one.new_files for _, one in due], self.spec.order_by)
+        files = spread.written(plan)
+        rows = dict(zip((one.partition for _, one in due), spread.rows, strict=True))
+        self.outcomes = tuple(_with_files(self.table, one, files, rows) for one in self.outcomes)
+        return files
 
 
 def _may_be_done(job: JobContext, table: TableInfo) -> bool:
@@ -259,16 +259,16 @@ class _Spread:
             order = [f"_key{at}" for at in range(len(keys))]
             # As in Hive, one task sorts a partition's row IDs and keys.
             within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY)
-            at = F.row_number().over(within) - 1
+            at = _number(within)
         else:
             rows, order = identities(self.target), []
             within = Window.partitionBy("_file").orderBy(*IDENTITY)
-            at = F.row_number().over(within) - 1 + _looked_up(self.before, file_of(file))
+            at = _number(within) + _looked_up(self.before, file_of(file))
         count, buckets = (
             _looked_up(numbers, partition_of(file)) for numbers in (self.rows, self.buckets)
         )
         return (
-            rows.withColumn(_AT, at.cast("bigint"))
+            rows.withColumn(_AT, at)
             .drop(*order)
             .withColumn("_bucket", F.floor(F.col(_AT) * buckets / count).cast("int"))
             .withColumn("_clause", F.lit(0))
@@ -315,6 +315,12 @@ def _fetched(
                 yield pa.RecordBatch.from_arrays(
                     [*batch.columns, row], names=[*batch.schema.names, "row"]
                 )
+
+
+def _number(within: WindowSpec) -> Column:
+    """Return a row's number, from 0. `row_number` would have only 31 bits."""
+    before = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.count(F.lit(1)).over(before) - 1
 
 
 def _looked_up(numbers: Sequence[int], position: Column) -> Column:
