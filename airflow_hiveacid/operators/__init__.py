@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.load import HiveAcidLoadOperator
     from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
     from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
+    from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
     from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
     from airflow_hiveacid.operators.retries import hive_acid_retry_policy
     from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
@@ -59,6 +60,7 @@ else:  # mypy must not see `__getattr__`: it would accept names that are not exp
             "airflow_hiveacid.operators.load": ("HiveAcidLoadOperator",),
             "airflow_hiveacid.operators.prove_erasure": ("HiveAcidProveErasureOperator",),
             "airflow_hiveacid.operators.pyspark": ("HiveAcidPySparkOperator",),
+            "airflow_hiveacid.operators.rebalance": ("HiveAcidRebalanceOperator",),
             "airflow_hiveacid.operators.restore": ("HiveAcidRestoreOperator",),
             "airflow_hiveacid.operators.retries": ("hive_acid_retry_policy",),
             "airflow_hiveacid.operators.sql": ("HiveAcidSqlOperator",),
@@ -82,6 +84,7 @@ __all__ = [
     "HiveAcidMergeOperator",
     "HiveAcidProveErasureOperator",
     "HiveAcidPySparkOperator",
+    "HiveAcidRebalanceOperator",
     "HiveAcidRestoreOperator",
     "HiveAcidSqlOperator",
     "HiveAcidTagOperator",

@@ -46,6 +46,7 @@ _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
     },
     "HiveAcidProveErasureOperator": {**_TABLE, "where": "id = 1"},
     "HiveAcidPySparkOperator": {"application": "/x.py", "inserts": ["db.t"]},
+    "HiveAcidRebalanceOperator": _TABLE,
     "HiveAcidRestoreOperator": {**_TABLE, "version": 1},
     "HiveAcidSqlOperator": {"sql": "DELETE FROM db.t"},
     "HiveAcidTagOperator": {**_TABLE, "name": "closing"},

@@ -156,6 +156,11 @@ _SPARK_TASKS: Final = (
         ["demo.orders"],
     ),
     (
+        operators.HiveAcidRebalanceOperator(task_id="task", table="demo.orders"),
+        [],
+        ["demo.orders"],
+    ),
+    (
         operators.HiveAcidRestoreOperator(task_id="task", table="demo.orders", version=3),
         [],
         ["demo.orders"],

@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConvertSpec,
     Off,
     ProveErasureSpec,
+    RebalanceSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -54,6 +55,7 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
+from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from tests.support.airflow_support import context_of, run_task
 
@@ -131,6 +133,24 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
         {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1, "q": None}},
         TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1", "q": None}),
     ),
+    (
+        HiveAcidRebalanceOperator,
+        {
+            "table": "db.{{ ti.task_id }}",
+            "partition": "day={{ ds }}",
+            "buckets": "{{ 2 * 2 }}",
+            "order_by": "ID, {{ ti.task_id }}",
+            "plan_only": "{{ 2 > 1 }}",
+        },
+        RebalanceSpec(
+            target="db.task",
+            partition="day=2013-01-02",
+            buckets=4,
+            order_by=("id", "task"),
+            plan_only=True,
+        ),
+    ),
+    (HiveAcidRebalanceOperator, {"table": "db.t"}, RebalanceSpec(target="db.t")),
     (
         HiveAcidRestoreOperator,
         {"table": "db.{{ ti.task_id }}", "version": "{{ 6 * 7 }}", "plan_only": "{{ 2 > 1 }}"},
@@ -625,6 +645,9 @@ WRONG: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], str]] = [
     (HiveAcidCleanTablesOperator, {"tables": "a.*", "orphan_age_s": -1}, "orphan_age_s must be a"),
     (HiveAcidProveErasureOperator, {"table": "db.t", "where": " "}, "where"),
     (HiveAcidProveErasureOperator, {"table": "db.t", "where": "id = :id"}, ":id"),
+    (HiveAcidRebalanceOperator, {"table": "db.t", "buckets": 0}, "buckets must be from 1 to 4096"),
+    (HiveAcidRebalanceOperator, {"table": "db.t", "buckets": 4097}, "buckets must be from 1 to"),
+    (HiveAcidRebalanceOperator, {"table": "db.t", "order_by": 1}, "order_by must be a list"),
     (
         HiveAcidRestoreOperator,
         {"table": "db.t", "version": "1.5"},

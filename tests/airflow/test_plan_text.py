@@ -17,6 +17,7 @@ from airflow_hiveacid.operators.reporting.plan_text import (
     cleaning_lines,
     compaction_lines,
     conversion_lines,
+    rebalance_lines,
     restore_lines,
     result_lines,
     table_lines,
@@ -74,6 +75,27 @@ def test_a_restore_is_shown_as_a_table_of_partitions() -> None:
         "(table)    nothing  0           0        7",
     )
     assert restore_lines({}) == restore_lines({"restore": []}) == ()
+
+
+def test_a_rebalance_is_shown_as_a_table_of_partitions() -> None:
+    spread = {"files": 3, "new_files": 3, "size_bytes": 2048, "why": "its rows are spread evenly"}
+    due = {
+        "is_due": True,
+        "files": 1,
+        "new_files": 4,
+        "size_bytes": 1 << 30,
+        "why": "it has no base",
+    }
+    entries = [
+        {"partition": "month=1", **due},
+        {"partition": "", "is_due": False, **spread},
+    ]
+    assert rebalance_lines({"rebalance": entries}) == (
+        "partition  rewritten  files  new files  bytes    why",
+        "month=1    yes        1      4          1.0 GiB  it has no base",
+        "(table)    no         3                 2.0 KiB  its rows are spread evenly",
+    )
+    assert rebalance_lines({}) == ()
 
 
 def test_a_compaction_plan_is_shown_as_a_table_of_partitions() -> None:

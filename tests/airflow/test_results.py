@@ -135,6 +135,11 @@ def _restore(names: list[str]) -> JobResult:
     return _result("restore", {"restore": [{"partition": n, **entry} for n in names]}, names)
 
 
+def _rebalance(names: list[str]) -> JobResult:
+    entry = {"is_due": True, "why": "", "files": 1, "new_files": 2, "size_bytes": 3, "rows": 4}
+    return _result("rebalance", {"rebalance": [{"partition": n, **entry} for n in names]}, names)
+
+
 def _conversion(names: list[str]) -> JobResult:
     outcome = ConversionOutcome(before="flat", after="full_acid", done=True, steps=tuple(names))
     return _result("convert", {"conversion": to_json(outcome)}, names)
@@ -176,6 +181,7 @@ KINDS: Final = [
     (_cleaning_of_tables, ("details", "cleanings")),
     (_cleaning_of_tables, ("details", "skipped")),
     (_restore, ("details", "restore")),
+    (_rebalance, ("details", "rebalance")),
     (_conversion, ("details", "conversion", "steps")),
     (_feed, ("details", "ranges")),
     (_query, ("details", "rows")),

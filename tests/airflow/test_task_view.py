@@ -90,6 +90,14 @@ _STATEMENTS = [
         ),
     ),
     (
+        ours.HiveAcidRebalanceOperator,
+        {"table": "db.t", "partition": "m=1", "buckets": 4, "order_by": ["a", "b c"]},
+        (
+            "ALTER TABLE db.t PARTITION (m='1') COMPACT 'rebalance' CLUSTERED INTO 4 BUCKETS"
+            " ORDER BY a, `b c`"
+        ),
+    ),
+    (
         ours.HiveAcidRestoreOperator,
         {"table": "db.t", "tag": "closing"},
         "INSERT OVERWRITE TABLE db.t\nSELECT * FROM db.t FOR VERSION AS OF 'closing'",

@@ -16,6 +16,7 @@ from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable
 from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
 from airflow_hiveacid.plan.conversion import ConversionOutcome
+from airflow_hiveacid.plan.rebalancing import RebalancedPartition
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
 from tests.support.results_page import fields_in_the_page
@@ -133,6 +134,9 @@ _RESULTS = {
     "Job": JobResult(kind="merge", job_key="k", status=JobStatus.COMMITTED, table="db.t"),
     "Statement": StatementResult(kind="merge", table="db.t", rows=RowCounts()),
     "Restored partition": RestoredPartition(how=Way.DELTA, come=1, go=1, stay=1),
+    "Rebalanced partition": RebalancedPartition(
+        is_due=True, why="", files=1, new_files=2, size_bytes=3
+    ),
     "Compaction": CompactionOutcome(partition="", done=True, kind="major", why=""),
     "Cleaning": CleaningOutcome(partition="", removed=(), kept=()),
     "Cleaning of many tables": CleanedTable(

@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
+    RebalanceSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -69,6 +70,7 @@ from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.load import load
 from spark_apps.merge import merge
+from spark_apps.rebalance import rebalance
 from spark_apps.restore import restore
 from spark_apps.transaction import transaction
 from spark_apps.truncate import truncate
@@ -97,6 +99,7 @@ JOB_FUNCTIONS = {
     "load": load,
     "transaction": transaction,
     "restore": restore,
+    "rebalance": rebalance,
     "compact": compact,
     "compact_tables": compact_tables,
     "clean": clean,
@@ -294,6 +297,9 @@ class Lab:
             plan_only=plan_only,
         )
         return self.run(spec, **options)  # type: ignore[arg-type]
+
+    def rebalance(self, name: str, **spec: object) -> JobResult:
+        return self.run(RebalanceSpec(target=f"{self.db}.{name}", **spec))  # type: ignore[arg-type]
 
     def load(self, name: str, location: str, **spec: object) -> JobResult:
         found = LoadSpec(target=f"{self.db}.{name}", location=location, **spec)  # type: ignore[arg-type]

@@ -45,6 +45,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactTablesSpec,
     ConvertSpec,
     ProveErasureSpec,
+    RebalanceSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -97,6 +98,7 @@ Job = (
     | ProgramSpec
     | CreateAsSpec
     | RestoreSpec
+    | RebalanceSpec
     | CompactSpec
     | CompactTablesSpec
     | CleanSpec
@@ -118,6 +120,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "program": ProgramSpec,
     "create_as": CreateAsSpec,
     "restore": RestoreSpec,
+    "rebalance": RebalanceSpec,
     "compact": CompactSpec,
     "compact_tables": CompactTablesSpec,
     "clean": CleanSpec,

@@ -1,4 +1,4 @@
-"""The specs of jobs that compact, clean, search, restore or convert a table."""
+"""The specs of jobs that compact, clean, search, restore, rebalance or convert a table."""
 
 from __future__ import annotations
 
@@ -192,6 +192,22 @@ class RestoreSpec:
 
     target: str
     version: str
+    plan_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceSpec:
+    """Spread the rows of a table or one partition (`month=1`) evenly, with one overwrite.
+
+    Each partition gets `buckets` files. If `buckets` is None, the size determines the number of
+    files. `order_by` are the columns by which the rows of a partition are sorted, ascending, across
+    its files. With `plan_only`, the job changes nothing.
+    """
+
+    target: str
+    partition: str | None = None
+    buckets: int | None = None
+    order_by: tuple[str, ...] = ()
     plan_only: bool = False
 
 

@@ -169,6 +169,23 @@ def restore_lines(details: Mapping[str, Any]) -> Sequence[str]:
     return tuple(_aligned(head, rows))
 
 
+def rebalance_lines(details: Mapping[str, Any]) -> Sequence[str]:
+    """Return a line for each partition in `details` that a rebalance rewrites or leaves."""
+    head = ("partition", "rewritten", "files", "new files", "bytes", "why")
+    rows = [
+        (
+            _partition(outcome),
+            "yes" if outcome.get("is_due") else "no",
+            str(outcome.get("files", "")),
+            str(outcome.get("new_files", "")) if outcome.get("is_due") else "",
+            size_text(outcome.get("size_bytes")),
+            str(outcome.get("why", "")),
+        )
+        for outcome in details.get("rebalance") or ()
+    ]
+    return tuple(_aligned(head, rows))
+
+
 def conversion_lines(details: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each step of the conversion in `details`, in order."""
     outcome = details.get("conversion") or {}

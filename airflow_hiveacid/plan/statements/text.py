@@ -27,6 +27,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConversionTarget,
     ConvertSpec,
     Off,
+    RebalanceSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -122,6 +123,15 @@ def _load(job: LoadSpec) -> str:
 def _restore(job: RestoreSpec) -> str:
     overwrite = f"INSERT OVERWRITE TABLE {job.target}\n{_read(job.target, job.version)}"
     return _planned(overwrite, plan_only=job.plan_only)
+
+
+@statement_text.register
+def _rebalance(job: RebalanceSpec) -> str:
+    partition = "" if job.partition is None else _partition(_values(job.partition))
+    buckets = "" if job.buckets is None else f" CLUSTERED INTO {job.buckets} BUCKETS"
+    order = f" ORDER BY {', '.join(map(name_text, job.order_by))}" if job.order_by else ""
+    compact = f"ALTER TABLE {job.target}{partition} COMPACT 'rebalance'{buckets}{order}"
+    return _planned(compact, plan_only=job.plan_only)
 
 
 @statement_text.register

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -37,9 +37,7 @@ from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.access import Touched, nameable
 from airflow_hiveacid.spark.reading.events import (
     IDENTITY,
-    Events,
     delete_events,
-    grouped,
     insert_events,
     partition_text,
 )
@@ -47,16 +45,19 @@ from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, partition_
 from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.reading.target import resolve_target, whole_rows
-from airflow_hiveacid.spark.statements.expressions import row_struct
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
-from airflow_hiveacid.spark.statements.row_sizes import least_bytes
-from airflow_hiveacid.spark.writing.files.small_changes import are_few
+from airflow_hiveacid.spark.statements.old_rows import (
+    identities,
+    neighbours,
+    without_values,
+    written_from,
+)
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.files.writers import writer_options
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.publish import StagedFile, empty_file
-from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
+from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
@@ -77,11 +78,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
 
-# Neighbouring rows of an old file are sent to one writer. So the writer decodes the stripe of these
-# rows only once.
-_TOGETHER: Final = 500_000
 _NOW, _THEN = "_now", "_then"
-_EVENT_BYTES: Final = least_bytes(len(IDENTITY) + 3)
 
 
 def restore(job: JobContext) -> JobResult:
@@ -274,12 +271,12 @@ class _AcidComparison(_Comparison):
         if not self.partitions:
             return ()
         rows = self._rows().where(F.col(_NOW) != F.col(_THEN))
-        rows = rows.withColumn("row", _no_row(self.table))
+        rows = rows.withColumn("row", without_values(self.table))
         come = rows.where(F.col(_NOW) == 0)
         self._check_allowed(come)
         gone = delete_events(rows.where(F.col(_THEN) == 0))
         events = gone.unionByName(_fetched(self.table, come, changed))
-        return _written(plan, events, self.then, changed)
+        return written_from(plan, events, self.then, changed)
 
     def bases(self, plan: WritePlan, most: int) -> tuple[StagedFile, ...]:
         """Write bases with the version's rows.
@@ -290,16 +287,16 @@ class _AcidComparison(_Comparison):
         """
         if not self.partitions:
             return ()
-        rows = _identities(self.then).withColumn("row", _no_row(self.table))
+        rows = identities(self.then).withColumn("row", without_values(self.table))
         self._check_allowed(rows)
-        return _written(plan, _fetched(self.table, rows, most), self.then, None)
+        return written_from(plan, _fetched(self.table, rows, most), self.then, None)
 
     def _rows(self) -> DataFrame:
         """Return every row that is live now or in the version, with a mark for each."""
-        now = _identities(self.now).withColumns(
+        now = identities(self.now).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
-        then = _identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
+        then = identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
         return (
             now.unionByName(then)
             .groupBy("_partition", "_bucket", *IDENTITY)
@@ -444,40 +441,14 @@ def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]
     return {"restore": [to_json(one) for one in outcomes]}
 
 
-def _identities(target: Target) -> DataFrame:
-    """Return every live row's partition, bucket, file and row ID."""
-    position = free_name("position", target.table.column_names)
-    return target.scan((), position=position).select(*target.position_columns(position))
-
-
-def _no_row(table: TableInfo) -> Column:
-    """Return the `row` of an event before its values are fetched: one column with NULL."""
-    return row_struct(table.columns[:1], {})
-
-
 def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
     """Return insert events for old rows, at most `most` in each partition."""
     rows = rows.withColumn("_clause", F.lit(0))
     if not table.num_buckets:
-        together = F.floor(F.col(IDENTITY[2]) / F.lit(_TOGETHER))
-        rows = spread(table, rows, writers_for(most), F.xxhash64("_file", IDENTITY[0], together))
+        seed = F.xxhash64("_file", IDENTITY[0], neighbours())
+        rows = spread(table, rows, writers_for(most), seed)
     # In a bucketed table a row stays in its bucket.
     return insert_events(rows)
-
-
-def _written(
-    plan: WritePlan, events: DataFrame, then: Target, count: int | None
-) -> tuple[StagedFile, ...]:
-    """Write events; the writers fetch the rows from the version's files."""
-    found = Events(
-        frame=lambda: grouped(events),
-        given=(frozenset(),),
-        old_files={file.number: file.data for file in then.files},
-        few=events if count is not None and are_few(count, count * _EVENT_BYTES) else None,
-    )
-    # The writers count an insert event with an old row as an update. But a restored row is an
-    # insert.
-    return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, found))
 
 
 def _rows_by_file(target: Target) -> dict[int, int]:

@@ -130,7 +130,10 @@ def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
     is_text = bool(kind.tokens) and kind.tokens[0].kind is Kind.STRING
     choice = _CHOICES.get(str(constant(kind)).lower()) if is_text else None
     if choice is None:
-        kind.fail("the kind of compaction must be 'minor' or 'major'", _COMPACT_FORM)
+        kind.fail(
+            "the kind of compaction must be 'minor' or 'major'",
+            f"{_COMPACT_FORM}; for a rebalance, use HiveAcidRebalanceOperator",
+        )
     if words[at + 2 :] not in ([], ["AND", "WAIT"]):
         piece.fail(
             "the words after the kind of compaction are not supported",

@@ -18,6 +18,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConvertSpec,
     Off,
     ProveErasureSpec,
+    RebalanceSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -99,6 +100,9 @@ JOBS: dict[str, Job] = {
         properties={"a": "b"},
     ),
     "restore": RestoreSpec(target="db.t", version="tag closing", plan_only=True),
+    "rebalance": RebalanceSpec(
+        target="db.t", partition="month=1", buckets=4, order_by=("a", "b"), plan_only=True
+    ),
     "compact": CompactSpec(
         target="db.t", partition="month=1", choice=CompactionChoice.MAJOR, plan_only=True
     ),

@@ -34,6 +34,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConversionTarget,
     ConvertSpec,
     ProveErasureSpec,
+    RebalanceSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -157,6 +158,12 @@ def insert(source: SourceSpec = ONE_ROW, target: str = T, **more: Any) -> Insert
         (LoadSpec(target=BUCKETS, location="/x"), ConfigurationError, "CLUSTERED BY"),
         (LoadSpec(target=PARTS, location="/x", partition={"day": "a"}), ConfigurationError, "ever"),
         (RestoreSpec(target=FLAT, version="version 1"), NotTransactionalError, FLAT),
+        (RebalanceSpec(target=BUCKETS), UnsupportedTableError, "it is CLUSTERED BY id, so a hash"),
+        (RebalanceSpec(target=PLAIN), InsertOnlyTableError, "a rebalance is impossible"),
+        (RebalanceSpec(target=FLAT), NotTransactionalError, FLAT),
+        (RebalanceSpec(target=PARTS, order_by=("day",)), UnknownColumnError, "no column 'day'"),
+        (RebalanceSpec(target=PARTS, partition="day=c"), PartitionNotFoundError, "day=c"),
+        (RebalanceSpec(target=T, partition="day=a"), PartitionNotFoundError, "day=a"),
         (CompactSpec(target=GONE), TableNotFoundError, GONE),
         (CompactSpec(target=PARTS, partition="day=a/month=2"), PartitionNotFoundError, "month=2"),
         (
@@ -211,6 +218,7 @@ def test_a_job_that_its_driver_would_refuse_is_refused_before_spark_starts(
         CleanSpec(target=PLAIN),
         ProveErasureSpec(target=PARTS, where="nmae = 1"),
         RestoreSpec(target=T, version="version 1"),
+        RebalanceSpec(target=PARTS, partition="day=a/month=1", order_by=("name", "id")),
         # An earlier try has created the table, and its source was dropped since.
         CreateAsSpec(target=T, source=SourceSpec(table=GONE)),
         CreateAsSpec(target=GONE, source=SourceSpec(table=T)),

@@ -29,6 +29,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactTablesSpec,
     ConvertSpec,
     ProveErasureSpec,
+    RebalanceSpec,
     RestoreSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -47,6 +48,7 @@ from airflow_hiveacid.metastore.listed_tables import is_pattern
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out
+from airflow_hiveacid.plan.rebalancing import check_rebalanceable
 from airflow_hiveacid.plan.statements.columns import (
     check_columns,
     partition_missing,
@@ -110,6 +112,7 @@ class _TableCheck:
                 | CleanSpec()
                 | ProveErasureSpec()
                 | RestoreSpec()
+                | RebalanceSpec()
                 | CompactTablesSpec()
                 | CleanTablesSpec()
             ):
@@ -163,6 +166,7 @@ class _TableCheck:
         | CleanSpec
         | ProveErasureSpec
         | RestoreSpec
+        | RebalanceSpec
         | CompactTablesSpec
         | CleanTablesSpec,
     ) -> None:
@@ -174,6 +178,8 @@ class _TableCheck:
             return
         table = self._table(spec.target)
         check(table)
+        if isinstance(spec, RebalanceSpec):
+            check_rebalanceable(table, spec.order_by)
         if isinstance(spec, RestoreSpec | ProveErasureSpec) or spec.partition is None:
             return
         is_off = opted_out(table.parameters, NO_AUTO_COMPACTION, is_kept=False) is not None

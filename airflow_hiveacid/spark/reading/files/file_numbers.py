@@ -61,6 +61,11 @@ def partition_of(number: Column) -> Column:
     return F.shiftright(number, FILE_BITS).cast("int")
 
 
+def file_of(number: Column) -> Column:
+    """Return the positions of the files from a column of file numbers."""
+    return number.bitwiseAND(F.lit((1 << FILE_BITS) - 1)).cast("int")
+
+
 def partition_at(number: int) -> int:
     """Return the partition position from a file number."""
     return number >> FILE_BITS

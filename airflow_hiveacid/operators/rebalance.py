@@ -1,0 +1,116 @@
+"""The operator that spreads a table's rows evenly over files.
+
+Example:
+    HiveAcidRebalanceOperator(task_id="spread", table="demo.orders", order_by=["customer"])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
+from airflow_hiveacid.operators.reporting.plan_text import rebalance_lines
+from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
+from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.rebalancing import MOST_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_hiveacid.jobs.results import JobResult
+
+
+class HiveAcidRebalanceOperator(HiveAcidRowChangeOperator):
+    """Spread the rows of a full-ACID table or one of its partitions evenly over files.
+
+    The task does the same as `ALTER TABLE ... COMPACT 'rebalance'` in Hive 4, but with every
+    supported metastore. Each partition is overwritten with its own rows: all files of a partition
+    have the same number of rows, except for one row. All partitions are overwritten in one
+    transaction, which counts the rows before it commits.
+
+    Rows get new row IDs. So the task takes an exclusive lock on the partition, or without
+    `partition` on the table, and waits for readers and writers. The overwrite creates a new
+    version, and ends the readability of earlier versions, unless versions are kept.
+
+    If the rows of a partition are already spread evenly over the files of a base, and no order is
+    requested, the partition is not rewritten. If no partition is rewritten, the task takes no
+    exclusive lock. In a bucketed table, a hash determines each row's file, so the task fails.
+
+    In the result's details, `rebalance` has an entry for each partition.
+
+    Args:
+        table: `db.table`, full ACID and not bucketed.
+        partition: `month=1`, or None for every partition.
+        buckets: the number of files of each partition. By default (None), one file for each 256 MiB
+            of the partition's data files.
+        order_by: columns by which the rows of each partition are sorted, ascending and with NULL
+            first. The first file has the lowest values. So a query that selects a range of values
+            reads fewer files and stripes.
+        plan_only: report what would be changed, and change nothing.
+    """
+
+    does = "Spreads the rows of {table} evenly over files; its rows do not change."
+    returns = "the status, the write ID, and the numbers of files and rows of each partition"
+    template_fields: Sequence[str] = given_fields(
+        "statement",
+        "table",
+        "partition",
+        "buckets",
+        "order_by",
+        "plan_only",
+        *HiveAcidRowChangeOperator.template_fields,
+    )
+
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "statement": "sql",
+        "conf": "json",
+    }
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        partition: str | None = None,
+        buckets: int | str | None = None,
+        order_by: Sequence[str] | str = (),
+        plan_only: bool | str = False,
+        **kwargs: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.partition = partition
+        self.buckets = buckets
+        self.order_by = order_by
+        self.plan_only = plan_only
+        early = arguments.EarlyChecks(self.task_id)
+        early.check(arguments.table_name, table=table)
+        early.check(arguments.partition_name, partition=partition)
+        early.check(_buckets, buckets=buckets)
+        early.check(arguments.names, order_by=order_by)
+        early.check(arguments.truth, plan_only=plan_only)
+
+    def build_job(self) -> RebalanceSpec:
+        """Return the spec of the rebalance that the rendered arguments describe."""
+        order_by = arguments.names(self.order_by, "order_by")
+        return RebalanceSpec(
+            target=arguments.table_name(self.table),
+            partition=arguments.partition_name(self.partition),
+            buckets=_buckets(self.buckets, "buckets"),
+            order_by=tuple(name.lower() for name in order_by),
+            plan_only=arguments.truth(self.plan_only, "plan_only"),
+        )
+
+    def describe(self, result: JobResult) -> Sequence[str]:
+        """Return one line for each partition that the job has rewritten or left."""
+        return rebalance_lines(result.details)
+
+
+def _buckets(value: int | str | None, argument: str) -> int | None:
+    if value is None:
+        return None
+    found = arguments.whole_number(value, argument)
+    if not 1 <= found <= MOST_FILES:
+        raise ConfigurationError(f"{argument} must be from 1 to {MOST_FILES}, found {found}")
+    return found

@@ -1,0 +1,69 @@
+"""Rows that are written again with their old values, which the writers fetch from the old files.
+
+The input is a target: a table under a snapshot. The output is the row IDs of its live rows, and
+staged files. The values do not pass through Spark, so timestamps stay exact to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.spark.reading.events import IDENTITY, Events, grouped
+from airflow_hiveacid.spark.reading.names import free_name
+from airflow_hiveacid.spark.statements.expressions import row_struct
+from airflow_hiveacid.spark.statements.row_sizes import least_bytes
+from airflow_hiveacid.spark.writing.files.small_changes import are_few
+from airflow_hiveacid.spark.writing.work import written_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.spark.reading.target import Target
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
+    from airflow_hiveacid.spark.writing.publish import StagedFile
+
+# Neighbouring rows of an old file are sent to one task. So the task decodes the stripe of these
+# rows only once.
+_TOGETHER: Final = 500_000
+_EVENT_BYTES: Final = least_bytes(len(IDENTITY) + 3)
+
+
+def identities(target: Target) -> DataFrame:
+    """Return every live row's partition, bucket, file and row ID."""
+    position = free_name("position", target.table.column_names)
+    return target.scan((), position=position).select(*target.position_columns(position))
+
+
+def without_values(table: TableInfo) -> Column:
+    """Return the `row` of an event before its values are fetched: one column with NULL."""
+    return row_struct(table.columns[:1], {})
+
+
+def neighbours() -> Column:
+    """Return a number that neighbouring rows of an old file share."""
+    return F.floor(F.col(IDENTITY[2]) / F.lit(_TOGETHER))
+
+
+def written_from(
+    plan: WritePlan, events: DataFrame, old: Target, count: int | None
+) -> tuple[StagedFile, ...]:
+    """Write events; the writers fetch the rows from the files of a target.
+
+    Args:
+        plan: the plan of the write.
+        events: the events; insert events have a row ID, and no values.
+        old: the target with the rows.
+        count: the number of events; None if unknown, or too many for the driver.
+    """
+    found = Events(
+        frame=lambda: grouped(events),
+        given=(frozenset(),),
+        old_files={file.number: file.data for file in old.files},
+        few=events if count is not None and are_few(count, count * _EVENT_BYTES) else None,
+    )
+    # The writers count an insert event with an old row as an update. But these rows are inserts.
+    return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, found))

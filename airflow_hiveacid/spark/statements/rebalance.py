@@ -1,0 +1,362 @@
+"""Rebalance of a table: one overwrite that spreads the rows of each partition evenly over files.
+
+The input is the table's current state under one snapshot; the output is staged files of new bases.
+Each row gets a position in its partition: in the requested order, or else in the order of the old
+files. Each new file gets the rows of a range of positions, and all ranges are equally long, except
+for one row. Hive's REBALANCE spreads rows in the same way (RebalanceQueryCompactor).
+
+A row's position depends only on the row and on files that do not change. So a repeated task sends
+each row to the same file. Rows and row IDs are only read by Spark; the values are fetched from the
+old files, exact to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import LongType, StructField, StructType
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.errors import StorageError
+from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
+from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
+from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.spark.engine.store_tokens import with_tokens
+from airflow_hiveacid.spark.engine.tasks import job_group
+from airflow_hiveacid.spark.engine.workers import task_body
+from airflow_hiveacid.spark.reading.access import Touched
+from airflow_hiveacid.spark.reading.events import (
+    IDENTITY,
+    Events,
+    insert_events,
+    with_no_old_row,
+)
+from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up, partition_of
+from airflow_hiveacid.spark.reading.names import free_name
+from airflow_hiveacid.spark.reading.tables import held_snapshot
+from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.spark.statements.old_rows import (
+    identities,
+    neighbours,
+    without_values,
+    written_from,
+)
+from airflow_hiveacid.spark.writing.job import run_changes
+from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
+from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+    from airflow_hiveacid.format.table import Column as TableColumn
+    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
+    from airflow_hiveacid.spark.reading.target import Target
+    from airflow_hiveacid.spark.writing.context import JobContext
+    from airflow_hiveacid.spark.writing.files.writers import WritePlan
+    from airflow_hiveacid.spark.writing.publish import StagedFile
+    from airflow_hiveacid.spark.writing.work import TargetAsOf
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+
+_AT: Final = "_at"
+"""The column with a row's position in its partition, from 0."""
+
+
+def rebalance(job: JobContext) -> JobResult:
+    """Spread a table's rows evenly over files, or only plan this.
+
+    If no partition is due, the job takes no exclusive lock.
+
+    Raises:
+        HiveAcidError: the rebalance failed. Nothing was changed, with one exception: after
+            `CommitStateUnknownError`, it is unknown whether the transaction was committed.
+    """
+    spec = job.job_of(RebalanceSpec)
+    table = job.insertable_table(spec.target)
+    check_rebalanceable(table, spec.order_by)
+    rebalancing = Rebalancing(job=job, table=table, spec=spec)
+    planned = _planned(job, rebalancing)
+    is_idle = planned.status is JobStatus.NOTHING_TO_DO and not _may_be_done(job, table)
+    if spec.plan_only or is_idle:
+        return planned
+    result = run_changes(job, [rebalancing.change()])
+    if result.status is JobStatus.COMMITTED and not _is_due(rebalancing.outcomes):
+        return dataclasses.replace(result, status=JobStatus.NOTHING_TO_DO)
+    return result
+
+
+@dataclass(slots=True, kw_only=True)
+class Rebalancing:
+    """One rebalance in progress. Mutable: it stores the outcome of each partition."""
+
+    job: JobContext
+    table: TableInfo
+    spec: RebalanceSpec
+    outcomes: tuple[RebalancedPartition, ...] = field(default=())
+
+    def change(self) -> CheckedStatement:
+        """Return the rebalance as a statement of a transaction."""
+        return CheckedStatement(
+            kind="rebalance",
+            table=self.table,
+            operations=frozenset({DataOperation.OVERWRITE}),
+            make_events=None,
+            make_files=self.stage,
+            partitions=self.touched,
+            empties=lambda _names: (),  # a partition that is not due keeps its files
+            details=lambda: _details(self.outcomes),
+        )
+
+    def touched(self) -> Touched:
+        """Return the requested partition, so that only this partition is locked.
+
+        Raises:
+            PartitionNotFoundError: the table has no such partition.
+        """
+        if self.spec.partition is None:
+            return Touched()
+        found = partitions_of(self.job.client, self.table, self.spec.partition)
+        return Touched(names=tuple(info.name for info in found))
+
+    def look(self, target: Target) -> tuple[RebalancedPartition, ...]:
+        """Return the decision for each partition of a target, in order; read no rows."""
+        files: list[list[DataFile]] = [[] for _ in target.partitions]
+        for file, found in zip(target.files, each_in_threads(_facts, target.files), strict=True):
+            files[file.partition].append(found)
+        return tuple(
+            RebalancedPartition.of(
+                state,
+                found,
+                buckets=self.spec.buckets,
+                order_by=self.spec.order_by,
+                partition=str(info.name),
+            )
+            for info, state, found in zip(target.partitions, target.states, files, strict=True)
+        )
+
+    def stage(self, plan: WritePlan, now: Target, _as_of: TargetAsOf) -> tuple[StagedFile, ...]:
+        """Stage the new files of the partitions that are due.
+
+        Raises:
+            StorageError: the number of written rows differs from the number of live rows.
+        """
+        self.outcomes = self.look(now)
+        both = zip(now.partitions, self.outcomes, strict=True)
+        due = [(info, outcome) for info, outcome in both if outcome.is_due]
+        if not due:
+            return ()
+        target = now.of_partitions(info for info, _ in due)
+        spread = _Spread.of(target, [one.new_files for _, one in due], self.spec.order_by)
+        files = spread.written(plan)
+        rows = dict(zip((one.partition for _, one in due), spread.rows, strict=True))
+        self.outcomes = tuple(_with_files(self.table, one, files, rows) for one in self.outcomes)
+        return files
+
+
+def _may_be_done(job: JobContext, table: TableInfo) -> bool:
+    """Return True if an earlier try of this job may have rebalanced the table."""
+    return bool(Ledger.of(table).entries(job.spec.job_key))
+
+
+def _facts(file: TargetFile) -> DataFile:
+    return DataFile(size_bytes=file.data.length, rows=file.data.tail().rows)
+
+
+def _with_files(
+    table: TableInfo,
+    outcome: RebalancedPartition,
+    files: Sequence[StagedFile],
+    counts: Mapping[str, int],
+) -> RebalancedPartition:
+    """Return a partition's outcome after its files were written.
+
+    Raises:
+        StorageError: the number of written rows differs from the number of live rows.
+    """
+    if not outcome.is_due:
+        return outcome
+    rows = counts[outcome.partition]
+    if not rows:  # delete events have deleted all rows of the files
+        return dataclasses.replace(outcome, is_due=False, why="it has no rows", new_files=0, rows=0)
+    written = [file.rows for file in files if str(file.partition) == outcome.partition]
+    if sum(written) != rows:
+        raise StorageError(
+            f"cannot rebalance {table.ref}: {outcome.partition or 'the table'} has {rows} rows, but"
+            f" {sum(written)} rows were written. Nothing was changed; please report this error"
+        )
+    return dataclasses.replace(outcome, new_files=len(written), rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spread:
+    """The rows to spread, and for each partition the numbers of its rows and new files.
+
+    `before` is, for each old file, the number of live rows in earlier files of its partition.
+    """
+
+    target: Target
+    order_by: tuple[str, ...]
+    rows: tuple[int, ...]
+    buckets: tuple[int, ...]
+    before: tuple[int, ...]
+
+    @classmethod
+    def of(cls, target: Target, wanted: Sequence[int], order_by: Sequence[str]) -> _Spread:
+        """Count the live rows of each old file."""
+        counted = identities(target).groupBy("_file").count().collect()
+        counts = {row["_file"]: row["count"] for row in counted}
+        rows: Counter[int] = Counter()
+        before = []
+        for file in target.files:
+            before.append(rows[file.partition])
+            rows[file.partition] += counts.get(file.number, 0)
+        totals = tuple(rows[at] for at in range(len(target.partitions)))
+        return cls(
+            target=target,
+            order_by=tuple(order_by),
+            rows=totals,
+            buckets=tuple(max(1, min(pair)) for pair in zip(wanted, totals, strict=True)),
+            before=tuple(before),
+        )
+
+    def written(self, plan: WritePlan) -> tuple[StagedFile, ...]:
+        """Write the new files."""
+        rows = self._placed()
+        if self.order_by:
+            return written_files(plan, self._in_order(rows))
+        events = insert_events(rows.withColumn("row", without_values(self.target.table)))
+        return written_from(plan, events, self.target, sum(self.rows))
+
+    def _placed(self) -> DataFrame:
+        """Return the row ID, position and new bucket of each row."""
+        table, file = self.target.table, F.col("_file")
+        if self.order_by:
+            position = free_name("position", table.column_names)
+            keys = [F.col(quoted(name)).alias(f"_key{at}") for at, name in enumerate(self.order_by)]
+            rows = self.target.scan(self.order_by, position=position).select(
+                *self.target.position_columns(position), *keys
+            )
+            order = [f"_key{at}" for at in range(len(keys))]
+            # As in Hive, one task sorts a partition's row IDs and keys.
+            within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY)
+            at = _number(within)
+        else:
+            rows, order = identities(self.target), []
+            within = Window.partitionBy("_file").orderBy(*IDENTITY)
+            at = _number(within) + _looked_up(self.before, file_of(file))
+        count, buckets = (
+            _looked_up(numbers, partition_of(file)) for numbers in (self.rows, self.buckets)
+        )
+        return (
+            rows.withColumn(_AT, at)
+            .drop(*order)
+            .withColumn("_bucket", F.floor(F.col(_AT) * buckets / count).cast("int"))
+            .withColumn("_clause", F.lit(0))
+        )
+
+    def _in_order(self, rows: DataFrame) -> Events:
+        """Return events with all values, so that the writers get them in the requested order.
+
+        The old files are read in their own order, each stripe once.
+        """
+        columns = self.target.table.columns
+        names = [c.name for c in columns]
+        types = [(c.name, read_type(parse_type(c.type), TimestampForm.PAIR)) for c in columns]
+        kept = rows.select("_partition", "_bucket", "_file", *IDENTITY, _AT)
+        fetch = partial(
+            _fetched,
+            files={file.number: file.data for file in self.target.files},
+            columns=columns,
+        )
+        schema = StructType([*kept.schema, StructField("row", from_arrow_type(pa.struct(types)))])
+        near = kept.repartition("_file", IDENTITY[0], neighbours())
+        whole = near.sortWithinPartitions("_file", *IDENTITY).mapInArrow(with_tokens(fetch), schema)
+        group = ("_partition", "_bucket")
+        rows = whole.repartition(*group).sortWithinPartitions(*group, _AT)
+        rows = rows.drop("_file", *IDENTITY).withColumn("_clause", F.lit(0))
+        events = insert_events(with_no_old_row(rows))
+        return Events(frame=lambda: events, given=(frozenset(names),))
+
+
+def _fetched(
+    batches: Iterator[pa.RecordBatch],
+    *,
+    files: Mapping[int, AcidFile],
+    columns: Sequence[TableColumn],
+) -> Iterator[pa.RecordBatch]:
+    """Add the column `row` with all values of each row, on an executor."""
+    with task_body():
+        names = [c.name for c in columns]
+        old = OldRows(files, columns, names)
+        for batch in batches:
+            if batch.num_rows:
+                values = old.fetch(batch)
+                row = pa.StructArray.from_arrays([values[name] for name in names], names=names)
+                yield pa.RecordBatch.from_arrays(
+                    [*batch.columns, row], names=[*batch.schema.names, "row"]
+                )
+
+
+def _number(within: WindowSpec) -> Column:
+    """Return a row's number, from 0. `row_number` would have only 31 bits."""
+    before = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.count(F.lit(1)).over(before) - 1
+
+
+def _looked_up(numbers: Sequence[int], position: Column) -> Column:
+    return looked_up([str(number) for number in numbers], LongType(), position)
+
+
+def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
+    """Return the result of a planned rebalance, computed under a reader's snapshot."""
+    touched = rebalancing.touched()
+    with (
+        job_group(job.spark, job.spec.attempt),
+        held_snapshot(
+            job.client,
+            [str(rebalancing.table.ref)],
+            job_key=job.spec.job_key,
+            earlier_key=job.spec.earlier_key,
+            attempt=AttemptId.parse(job.spec.attempt),
+            lock_timeout_s=job.spec.lock_timeout_s,
+            on_step=job.on_step,
+        ) as held,
+    ):
+        table = rebalancing.table
+        target = resolve_target(job.spark, job.client, table, held.snapshot, touched)
+        outcomes = rebalancing.look(target)
+    return JobResult(
+        kind=job.spec.kind,
+        job_key=job.spec.job_key,
+        status=JobStatus.PLANNED if _is_due(outcomes) else JobStatus.NOTHING_TO_DO,
+        table=str(rebalancing.table.ref),
+        details=_details(outcomes),
+    )
+
+
+def _is_due(outcomes: Sequence[RebalancedPartition]) -> bool:
+    return any(one.is_due for one in outcomes)
+
+
+def _details(outcomes: Sequence[RebalancedPartition]) -> Mapping[str, JsonValue]:
+    return {"rebalance": [to_json(one) for one in outcomes]}
