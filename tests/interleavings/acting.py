@@ -22,7 +22,12 @@ from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice,
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import Overview
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
+from airflow_hiveacid.metastore.transactions.compaction_work import (
+    cancel_compactions,
+    end_dead_entries,
+)
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -125,10 +130,31 @@ class Acting(LookingBack):
     def major(self, number: int) -> object:
         return self._compact(number, CompactionChoice.MAJOR)
 
+    def request(self, number: int) -> object:
+        """Hive's initiator asks for major compactions."""
+        del number
+        client = self.world.client()
+        for info in client.list_partitions(client.get_table(REF)):
+            name = info.name if info.name.columns else None
+            client.request_compaction(REF, name, CompactionType.MAJOR)
+        return None
+
+    def queued(self, number: int) -> object:
+        """Our worker of Hive's queue serves the requests that wait."""
+        return self._compact(number, CompactionChoice.QUEUED)
+
+    def cancel(self, number: int) -> object:
+        """A user cancels the compactions that wait or run."""
+        del number
+        return cancel_compactions(self.world.client(), REF)
+
     def _compact(self, number: int, choice: CompactionChoice) -> object:
         client, actor = self.world.client(), self.world.speaker
         assert actor is not None
         table = client.get_table(REF)
+        requests = {}
+        if choice is CompactionChoice.QUEUED:
+            requests = {entry.partition: entry for entry in end_dead_entries(client, REF)}
         partitions = client.list_partitions(table)
         txns = client.valid_txns()
         known = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
@@ -146,6 +172,7 @@ class Acting(LookingBack):
                 on_step=actor.reach,
                 known=known,
                 policy=self.scene.policy,
+                requests=requests,
                 shared=shared,
             )
             outcomes.append(compactor.compact(partition))

@@ -110,8 +110,16 @@ MORE: Final = (
     "v4 native has_tag is_partitioned : update major clean tagged clean",
     "v4 has_tag only_hive_4 has_deletes : minor overwrite hivemajor clean tagged",
     "v3 has_tag : update major clean tagged changes",
+    "v4 : insert request queued cancel",
+    "v4 native is_partitioned : update request queued queued hivecleaner",
+    "v4 only_hive_4 has_deletes : request queued hivemajor cancel clean",
+    "v4 has_deletes : minor major cancel insert",
+    "v4 only_hive_4 has_deletes local : minor cancel request queued linger clean",
 )
-"""Casts of Hive, of readers that stay and of tags: `python -m tests.interleavings --more 1000`."""
+"""Casts of Hive and its queue, of readers that stay and of tags.
+
+`python -m tests.interleavings --more 1000` plays each of them so often.
+"""
 _TIMES: Final = int(os.environ.get("HIVEACID_INTERLEAVINGS", "1"))
 _FIRST: Final = int(os.environ.get("HIVEACID_SEED", "0"))
 _SEEDS: Final = 15
