@@ -70,7 +70,8 @@ _MOST_NOTES: Final = 250
 """Jobs roll up 64 entries of the ledger, of two files each, and bundle 50 notes about commits."""
 
 _HIVE_HEAP_MB: Final = 5000
-"""Hive does not free all memory after a statement: 1 GB is full after 180 compactions."""
+_ROUNDS_OF_A_WORKER: Final = 300
+"""Hive's engine keeps 6 MB of each compaction. So another process takes its place after a while."""
 
 _JOIN_S: Final = 300.0
 _WRITE_EVERY_S: Final = {Route.FILES: 30.0, Route.SPARK: 60.0, Route.HIVE: 90.0}
@@ -108,7 +109,7 @@ class _Evening:
     writings: list[Writing]
     lookings: list[Looking]
     last_looks: list[Looking]
-    worker: HiveJudge
+    metastore_uri: str
     over: Event
     closed: Event
     measured: list[Measured] = field(default_factory=list)
@@ -255,8 +256,13 @@ class _Evening:
 
     def _serve(self) -> None:
         while not self.closed.is_set():
-            self.worker.work()
-            self.closed.wait(_WORKER_PAUSE_S)
+            with HiveJudge(
+                self.metastore_uri, settings=QUERY_BASED_COMPACTION, heap_mb=_HIVE_HEAP_MB
+            ) as worker:
+                for _ in range(_ROUNDS_OF_A_WORKER):
+                    worker.work()
+                    if self.closed.wait(_WORKER_PAUSE_S):
+                        return
 
     def _measure(self) -> None:
         one = measure(self.client, self.tables)
@@ -338,9 +344,7 @@ def _evening(site: Site, count: int) -> Iterator[_Evening]:
                 looking(by_trino, for_trino),
                 looking(by_hive, tables),
             ],
-            worker=stack.enter_context(
-                HiveJudge(metastore.uri, settings=QUERY_BASED_COMPACTION, heap_mb=_HIVE_HEAP_MB)
-            ),
+            metastore_uri=metastore.uri,
             over=over,
             closed=closed,
         )
