@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -60,11 +60,15 @@ def test_a_response_that_is_not_from_the_api_raises_a_cluster_unavailable_error(
             ask(_APP)
 
 
+# On a busy machine, a byte may come too late.
+_NO_ANSWER: Final = r"no answer within 1 s|Read timed out"
+
+
 def test_a_request_times_out_even_if_the_response_arrives_very_slowly() -> None:
     with dripping() as address:
         manager = ResourceManager(addresses=(address,))
         for ask in (manager.find, manager.end):
-            with pytest.raises(ClusterUnavailableError, match="no answer within 1 s"):
+            with pytest.raises(ClusterUnavailableError, match=_NO_ANSWER):
                 ask(_APP, timeout=(0.5, 0.5))
 
 
