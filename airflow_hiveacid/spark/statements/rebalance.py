@@ -3,7 +3,7 @@
 The input is the table's current state under one snapshot; the output is staged files of new bases.
 Each row gets a position in its partition: in the requested order, or else in the order of the old
 files. Each new file gets the rows of a range of positions, and all ranges are equally long, except
-for one row. Hive's REBALANCE spreads rows in the same way (RebalanceQueryCompactor).
+for one row. In Hive's REBALANCE, the last range is shorter (CompactionQueryBuilder).
 
 A row's position depends only on the row and on files that do not change. So a repeated task sends
 each row to the same file. Rows and row IDs are only read by Spark; the values are fetched from the
