@@ -35,8 +35,9 @@ class HiveAcidRebalanceOperator(HiveAcidRowChangeOperator):
     version, and ends the readability of earlier versions, unless versions are kept.
 
     If the rows of a partition are already spread evenly over the files of a base, and no order is
-    requested, the partition is not rewritten. If no partition is rewritten, the task takes no
-    exclusive lock. In a bucketed table, a hash determines each row's file, so the task fails.
+    requested, the partition is not rewritten. A partition without rows is not rewritten, either. If
+    file names and footers show that no partition must be rewritten, the task takes no exclusive
+    lock. In a bucketed table, a hash determines each row's file, so the task fails.
 
     In the result's details, `rebalance` has an entry for each partition.
 
