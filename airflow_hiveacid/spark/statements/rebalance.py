@@ -196,14 +196,14 @@ def _with_files(
     if not outcome.is_due:
         return outcome
     rows = counts[outcome.partition]
-    if not rows:  # delete events have deleted all rows of the files
-        return dataclasses.replace(outcome, is_due=False, why="it has no rows", new_files=0, rows=0)
     written = [file.rows for file in files if str(file.partition) == outcome.partition]
     if sum(written) != rows:
         raise StorageError(
             f"cannot rebalance {table.ref}: {outcome.partition or 'the table'} has {rows} rows, but"
             f" {sum(written)} rows were written. Nothing was changed; please report this error"
         )
+    if not rows:  # delete events have deleted all rows of the files
+        return dataclasses.replace(outcome, is_due=False, why="it has no rows", new_files=0, rows=0)
     return dataclasses.replace(outcome, new_files=len(written), rows=rows)
 
 
