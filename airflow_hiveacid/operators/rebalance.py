@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 class HiveAcidRebalanceOperator(HiveAcidRowChangeOperator):
     """Spread the rows of a full-ACID table or one of its partitions evenly over files.
 
-    The task does the same as `ALTER TABLE ... COMPACT 'rebalance'` in Hive 4, but with every
-    supported metastore. Each partition is overwritten with its own rows: all files of a partition
-    have the same number of rows, except for one row. All partitions are overwritten in one
-    transaction, which counts the rows before it commits.
+    The task serves the same purpose as `ALTER TABLE ... COMPACT 'rebalance'` in Hive 4, but works
+    with every supported metastore. Each partition is overwritten with its own rows: all files of a
+    partition have the same number of rows, except for one row. All partitions are overwritten in
+    one transaction, which counts the rows before it commits.
 
     Rows get new row IDs. So the task takes an exclusive lock on the partition, or without
     `partition` on the table, and waits for readers and writers. The overwrite creates a new
     version, and ends the readability of earlier versions, unless versions are kept.
 
     If the rows of a partition are already spread evenly over the files of a base, and no order is
-    requested, the partition is not rewritten. If no partition is rewritten, the task takes no
-    exclusive lock. In a bucketed table, a hash determines each row's file, so the task fails.
+    requested, the partition is not rewritten. A partition without rows is not rewritten, either. If
+    file names and footers show that no partition must be rewritten, the task takes no exclusive
+    lock. In a bucketed table, a hash determines each row's file, so the task fails.
 
     In the result's details, `rebalance` has an entry for each partition.
 

@@ -3,7 +3,7 @@
 The input is the table's current state under one snapshot; the output is staged files of new bases.
 Each row gets a position in its partition: in the requested order, or else in the order of the old
 files. Each new file gets the rows of a range of positions, and all ranges are equally long, except
-for one row. Hive's REBALANCE spreads rows in the same way (RebalanceQueryCompactor).
+for one row. In Hive's REBALANCE, the last range is shorter (CompactionQueryBuilder).
 
 A row's position depends only on the row and on files that do not change. So a repeated task sends
 each row to the same file. Rows and row IDs are only read by Spark; the values are fetched from the
@@ -196,14 +196,14 @@ def _with_files(
     if not outcome.is_due:
         return outcome
     rows = counts[outcome.partition]
-    if not rows:  # delete events have deleted all rows of the files
-        return dataclasses.replace(outcome, is_due=False, why="it has no rows", new_files=0, rows=0)
     written = [file.rows for file in files if str(file.partition) == outcome.partition]
     if sum(written) != rows:
         raise StorageError(
             f"cannot rebalance {table.ref}: {outcome.partition or 'the table'} has {rows} rows, but"
             f" {sum(written)} rows were written. Nothing was changed; please report this error"
         )
+    if not rows:  # delete events have deleted all rows of the files
+        return dataclasses.replace(outcome, is_due=False, why="it has no rows", new_files=0, rows=0)
     return dataclasses.replace(outcome, new_files=len(written), rows=rows)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError
 from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
@@ -100,7 +101,9 @@ def test_a_retry_returns_the_result_of_the_try_that_has_rebalanced_the_table(
     assert runs == ["rebalance"]
 
 
-def test_only_the_requested_partition_is_locked(client: FakeClient) -> None:
+def test_only_the_requested_partition_is_locked_and_no_partition_is_emptied(
+    client: FakeClient,
+) -> None:
     table = client.create_table(
         NewTable(
             ref=TableRef("default", "parts"),
@@ -113,7 +116,11 @@ def test_only_the_requested_partition_is_locked(client: FakeClient) -> None:
 
     def touched(partition: str | None) -> Touched:
         spec = RebalanceSpec(target=str(table.ref), partition=partition)
-        return Rebalancing(job=job_of(client, table), table=table, spec=spec).touched()
+        change = Rebalancing(job=job_of(client, table), table=table, spec=spec).change()
+        assert change.operations == {DataOperation.OVERWRITE}
+        assert change.empties is not None
+        assert change.empties((one, two)) == ()  # a partition that is not due keeps its rows
+        return change.partitions()
 
     assert touched("p=1") == Touched(names=(one,))
     assert touched(None) == Touched()
@@ -138,5 +145,12 @@ def test_a_rebalance_that_lost_a_row_fails_before_it_commits(table: TableInfo) -
     assert (done.new_files, done.rows) == (2, 10)
     with pytest.raises(StorageError, match="p=1 has 11 rows, but 10 rows were written"):
         _with_files(table, DUE, files, {"p=1": 11, "p=2": 5})
+    with pytest.raises(StorageError, match="p=1 has 0 rows, but 10 rows were written"):
+        _with_files(table, DUE, files, {"p=1": 0, "p=2": 5})
     kept = dataclasses.replace(DUE, is_due=False)
     assert _with_files(table, kept, files, {}) is kept
+
+
+def test_a_partition_whose_rows_were_all_deleted_is_not_rewritten(table: TableInfo) -> None:
+    done = _with_files(table, DUE, (), {"p=1": 0})
+    assert (done.is_due, done.new_files, done.rows) == (False, 0, 0)
