@@ -160,12 +160,7 @@ class Cleaner:
         # Otherwise, a reader that saw a replaced file could seem newer than the replacement.
         txns = self.client.valid_txns()
         readers = self._readers(txns)
-        # A machine whose clock was ahead may have noted times in the future. Correct these times;
-        # otherwise, the paths would be kept until those times.
-        seen = {
-            name: dataclasses.replace(note, at_s=min(note.at_s, self._time_s()))
-            for name, note in notes.first_seen(partition.name).items()
-        }
+        seen = _first_seen(notes, partition, self._time_s())
         now = self._table_now()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         plan = plan_cleaning(
@@ -361,9 +356,9 @@ class Cleaner:
     def clean_unknown(self, partitions: Iterable[PartitionInfo]) -> CleaningOutcome:
         """List the unknown paths between the partitions of a table; remove old files if requested.
 
-        Such a file belongs to no version of the table, so neither tags nor horizons need it. As for
-        replaced directories, the cleaner waits for the readers that were open when it first wanted
-        to remove the file.
+        Such a file belongs to no version of the table, so neither tags nor horizons need it. The
+        cleaner waits for a day after it first wanted to remove the file, and for the readers that
+        were open then.
 
         Args:
             partitions: the table's partitions. If there are unknown paths, the partitions are read
@@ -382,9 +377,10 @@ class Cleaner:
         if self.spec.unknown_age_s is None or not any(one.is_removable for one in found):
             return _outcome(whole, plan)
         notes = TableNotes.of(self.table)
-        seen = notes.first_seen(whole.name)
+        note_s = self.now_s()
+        seen = _first_seen(notes, whole, note_s)
         txns = self.client.valid_txns()
-        note = FirstSeen(high_watermark=txns.high_watermark, at_s=self.now_s())
+        note = FirstSeen(high_watermark=txns.high_watermark, at_s=note_s)
         plan = plan_unknown(
             found,
             seen,
@@ -596,6 +592,17 @@ def forget_unreadable(
         before_s = time.time() - _COMMITS_REMEMBERED_S
         notes = VersionNotes.of(table).listed_once() if notes is None else notes
         notes.tidy_commits(oldest, before_s)
+
+
+def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> dict[str, FirstSeen]:
+    """Return the notes of when a cleaner first saw each name, without times in the future.
+
+    A machine whose clock was ahead may have noted such times. The paths would be kept until then.
+    """
+    return {
+        name: dataclasses.replace(note, at_s=min(note.at_s, now_s))
+        for name, note in notes.first_seen(partition.name).items()
+    }
 
 
 def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:

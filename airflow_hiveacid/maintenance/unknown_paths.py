@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import STAGING_PREFIX, is_hidden, looks_like_directory_name
 from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.plan.cleaning import UnknownPath
+from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S, UnknownPath
 from airflow_hiveacid.storage.stores.listing import list_levels, tree_size
 from airflow_hiveacid.storage.stores.locations import locate, open_location
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
@@ -220,7 +220,7 @@ def _of_file(file: FileEntry, why: str, now_s: float, *, is_removable: bool = Fa
         path=file.path,
         why=why,
         size_bytes=file.size_bytes,
-        age_s=None if file.modified_s is None else max(0.0, now_s - file.modified_s),
+        age_s=_age(file.modified_s, now_s),
         is_removable=is_removable,
     )
 
@@ -231,7 +231,9 @@ def _of_directories(
     """Yield directories, given the reason for each path, with the total size below each.
 
     The directories may belong to other users, and to programs that remove them meanwhile. A
-    cleaning must not fail because of them.
+    cleaning must not fail because of them. A hidden directory is left out if it is empty, or if it
+    changed in the last day: each night, a cleaning would list those of running queries, and those
+    that Impala keeps.
     """
     fs, root = open_location(location)
 
@@ -243,7 +245,15 @@ def _of_directories(
             why, size, newest = f"{why} (its content cannot be listed)", 0, 0.0
         except FileNotFoundError:
             return None
-        age_s = max(0.0, now_s - newest) if newest else None
+        age_s = _age(newest, now_s)
+        is_young = age_s is not None and age_s < SHORTEST_UNKNOWN_AGE_S
+        if why == _HIDDEN and (is_young or not size):
+            return None
         return UnknownPath(path=path, why=why, size_bytes=size, age_s=age_s)
 
     return filter(None, each_in_threads(measure, list(directories)))
+
+
+def _age(modified_s: float | None, now_s: float) -> float | None:
+    """Return an age in seconds; None if the time is unknown, for which some stores return 0."""
+    return max(0.0, now_s - modified_s) if modified_s else None

@@ -36,7 +36,8 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         retention_s: how many seconds a directory is kept after a newer directory has replaced it.
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
         remove_unknown_after: remove unknown files that have not changed for this time, such as `30
-            days`; at least `1 day`. By default, unknown files and directories are only listed.
+            days`; at least `1 day`. A cleaning must have found them a day before. By default,
+            unknown files and directories are only listed.
         plan_only: report what would be removed, and remove nothing.
         on_worker: as for `HiveAcidCleanOperator`.
     """

@@ -499,7 +499,8 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         retention_s: how many seconds a directory is kept after a newer directory has replaced it.
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
         remove_unknown_after: remove unknown files that have not changed for this time, such as `30
-            days`; at least `1 day`. By default, unknown files and directories are only listed.
+            days`; at least `1 day`. A cleaning must have found them a day before. By default,
+            unknown files and directories are only listed.
         plan_only: list exactly what would be removed, and remove nothing.
         on_worker: by default, a Spark driver cleans the table if it would run as a different user
             than the worker (in cluster deploy mode, with a login for Spark, or with `env_vars`).

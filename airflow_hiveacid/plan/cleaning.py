@@ -14,7 +14,8 @@ the metastore's database:
 * A staging directory is removed when its transaction has ended and the directory is old. On a store
   that lists open uploads, old uploads of killed workers are aborted, too.
 * An unknown file is removed only if a user has requested it, and only if the file is old and lies
-  where no reader, table or partition needs it (`UnknownPath.is_removable`).
+  where no reader, table or partition needs it (`UnknownPath.is_removable`). A cleaner must have
+  found it a day before, because a file that was moved or copied may keep an old modification time.
 
 Must not access a file system or a metastore.
 """
@@ -82,8 +83,8 @@ class UnknownPath:
     """A file or directory below the location that no metadata of the table knows.
 
     `why` is the reason. `age_s` is the time since the newest change below the path, in seconds;
-    None if the store does not provide the time. If `is_removable` is False, no cleaning removes the
-    path.
+    None if the store does not provide the time, or provides 0 instead. If `is_removable` is False,
+    no cleaning removes the path.
     """
 
     path: str
@@ -194,10 +195,14 @@ def plan_unknown(
 ) -> CleaningPlan:
     """Return a plan that covers only unknown paths, whose removal a user has requested.
 
+    The age of a file is not enough: a user may have moved an old file to its place just now, and
+    the clock of the store, or of this machine, may be wrong. So a file also stays for
+    `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it.
+
     Args:
         unknown: the unknown paths.
         seen: the notes of when a cleaner first wanted to remove each path.
-        now_seen: the note for paths without a note.
+        now_seen: the note for paths without a note; it has the present time.
         readers: the open transactions that may read the table. No reader should need an unknown
             file, but a reader of another program may have listed it.
         unknown_age_s: the minimum age of a path to remove.
@@ -216,7 +221,7 @@ def plan_unknown(
             first_seen = seen.get(one.path, now_seen)
             if one.path not in seen:
                 unseen.append(one.path)
-            why_not = waits_for(first_seen, readers, first_seen.at_s, 0.0)
+            why_not = waits_for(first_seen, readers, now_seen.at_s, SHORTEST_UNKNOWN_AGE_S)
             waited_for |= dict.fromkeys(readers_before(first_seen, readers))
         why = why_not or f"unknown, and not changed for {age_text(one.age_s)}: {one.why}"
         item = Removal(path=one.path, why=why, size_bytes=one.size_bytes)

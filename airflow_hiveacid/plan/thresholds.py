@@ -200,7 +200,8 @@ class TableHealth:
     numbers of directories that the cleaner has not removed yet. `small_files` is the number of
     visible data files below `SMALL_FILE_BYTES`, or below the size that was passed to `of`.
     `mergeable_files` and `mergeable_delta_files` are the small files that a major and a minor
-    compaction would merge away. `deleted_rows` is the number of visible delete events, or None if
+    compaction would merge away; a base alone has none, because no compaction rewrites a base
+    without deltas. `deleted_rows` is the number of visible delete events, or None if
     they were not counted. `aborted_writes` is the number of aborted writes that a major compaction
     would cover. `oldest_aborted_s` is the age of the oldest of them, and `oldest_delta_s` is the
     age of the oldest visible delta or delete delta, by the files' modification times. The ages are
@@ -259,6 +260,7 @@ class TableHealth:
         changes = (*state.deltas, *state.delete_deltas)
         written = [delta.modified_s for delta in changes if delta.modified_s is not None]
         originals = sum(file.size_bytes for file in state.originals)
+        is_base_alone = not changes and not state.originals
         return cls(
             table=table,
             location=state.location,
@@ -273,7 +275,7 @@ class TableHealth:
             obsolete=len(state.obsolete),
             aborted=len(state.aborted),
             small_files=sum(1 for file in visible if file.size_bytes < small_file_bytes),
-            mergeable_files=merges(visible),
+            mergeable_files=0 if is_base_alone else merges(visible),
             mergeable_delta_files=merges(inserts) + merges(deletes),
             aborted_writes=state.aborted_writes.number,
             oldest_aborted_s=_age(state.aborted_writes.since_s, now_s),

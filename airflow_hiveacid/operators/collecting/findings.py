@@ -207,12 +207,11 @@ def _measured(
     write_ids = snapshot.write_ids(table.ref)
     roots = client.list_partitions(table)
     measure = partial(TableHealth.of, kind=table.kind, now_s=time.time())
+    # Cut the list once: it may contain a million IDs, and a table may have many partitions.
+    both = (CompactorWriteIdList.of(write_ids), write_ids)
     found = []
     for root, listing in zip(roots, list_roots(roots), strict=True):
-        compactable, visible = (
-            resolve(listing, ids, snapshot.txns, table.kind)
-            for ids in (CompactorWriteIdList.of(write_ids), write_ids)
-        )
+        compactable, visible = (resolve(listing, ids, snapshot.txns, table.kind) for ids in both)
         rows = delete_events(compactable) if counts_rows else None
         found.append(
             MeasuredRoot(

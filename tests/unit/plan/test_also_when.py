@@ -169,18 +169,35 @@ def test_small_files_start_the_compaction_that_merges_enough_of_them(
         assert found[1].startswith(("3 small files (threshold 3)", "4 small files (threshold 3)"))
 
 
+@pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
+def test_the_small_files_of_a_base_alone_wake_no_job_because_no_compaction_rewrites_it(
+    kind: TransactionalKind,
+) -> None:
+    # INSERT OVERWRITE of many writers.
+    files = {f"base_0000001/bucket_00000_{writer}": 10 for writer in range(500)}
+    state, policy = _state_of(files, kind), _only(small_files=3)
+    assert exceeded(TableHealth.of(state, kind=kind), policy) == ()
+    plan = plan_compaction(
+        state, CompactionChoice.AUTO, policy, can_hide_until_commit=True, kind=kind
+    )
+    assert isinstance(plan, NoCompaction)
+    more = _state_of(files | {"delta_0000002_0000002/bucket_00000": 10}, kind)
+    assert decide(TableHealth.of(more, kind=kind), policy)[0] is True
+
+
 def test_small_files_in_one_delta_need_a_major_compaction() -> None:
     files = {"base_0000001/000000_0": _LARGE}
     files |= {f"delta_0000002_0000002/part-{at}": 10 for at in range(9)}
-    health = TableHealth.of(_state_of_plain(files), kind=TransactionalKind.INSERT_ONLY)
+    kind = TransactionalKind.INSERT_ONLY
+    health = TableHealth.of(_state_of(files, kind), kind=kind)
     assert decide(health, _only(small_files=5))[0] is True
 
 
-def _state_of_plain(files: dict[str, int]) -> AcidState:
+def _state_of(files: dict[str, int], kind: TransactionalKind) -> AcidState:
     entries = tuple(FileEntry(path=path, size_bytes=size) for path, size in files.items())
     write_ids = ValidWriteIdList.parse(f"d.t:9:{MAX}::")
     listing = Listing(location="/t", files=entries, metadata={"base_0000001": "compacted"})
-    return resolve(listing, write_ids, None, TransactionalKind.INSERT_ONLY)
+    return resolve(listing, write_ids, None, kind)
 
 
 @pytest.mark.parametrize("is_major", [True, False])

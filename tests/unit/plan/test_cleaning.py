@@ -247,21 +247,27 @@ def test_removing_merged_deltas_ends_older_versions_of_insert_only_tables_only()
 
 @pytest.mark.promise("K9")
 @pytest.mark.parametrize(
-    ("age_s", "is_removable", "found"),
+    ("age_s", "is_removable", "noted_ago_s", "found"),
     [
-        (100.0, True, (["x"], [], [])),
-        (99.0, True, ([], ["x"], [])),
-        (100.0, False, ([], [], ["x"])),
-        (None, True, ([], [], ["x"])),
+        (100.0, True, 86400.0, (["x"], [], [])),
+        (100.0, True, 86399.0, ([], ["x"], [])),
+        (99.0, True, 86400.0, ([], ["x"], [])),
+        (100.0, False, 86400.0, ([], [], ["x"])),
+        (None, True, 86400.0, ([], [], ["x"])),
     ],
 )
 def test_an_unknown_file_is_removed_only_if_it_is_removable_and_old(
-    age_s: float | None, is_removable: bool, found: tuple[list[str], list[str], list[str]]
+    age_s: float | None,
+    is_removable: bool,
+    noted_ago_s: float,
+    found: tuple[list[str], list[str], list[str]],
 ) -> None:
     one = UnknownPath(path="x", why="y", size_bytes=1, age_s=age_s, is_removable=is_removable)
-    now = FirstSeen(high_watermark=TxnId(9), at_s=0.0)
-    plan = plan_unknown([one], {}, now, readers=(), unknown_age_s=100.0)
+    noted = {"x": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
+    now = FirstSeen(high_watermark=TxnId(9), at_s=noted_ago_s)
+    plan = plan_unknown([one], noted, now, readers=(), unknown_age_s=100.0)
     assert tuple([u.path for u in part] for part in (plan.remove, plan.keep, plan.unknown)) == found
+    assert plan_unknown([one], {}, now, readers=(), unknown_age_s=100.0).remove == ()
 
 
 @pytest.mark.promise("K9")
@@ -269,7 +275,7 @@ def test_an_unknown_file_is_removed_only_if_it_is_removable_and_old(
 def test_an_unknown_file_is_kept_for_each_reader_up_to_its_note(reader: int, goes: bool) -> None:
     one = UnknownPath(path="x", why="y", size_bytes=1, age_s=200.0, is_removable=True)
     noted = {"x": FirstSeen(high_watermark=TxnId(9), at_s=0.0)}
-    now = FirstSeen(high_watermark=TxnId(12), at_s=50.0)
+    now = FirstSeen(high_watermark=TxnId(12), at_s=86400.0)
     readers = [Reader(txn_id=TxnId(reader))]
     plan = plan_unknown([one], noted, now, readers=readers, unknown_age_s=100.0)
     assert [r.path for r in plan.remove] == (["x"] if goes else [])

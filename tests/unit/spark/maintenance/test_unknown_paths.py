@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,6 +99,22 @@ class Place:
     def clean(self, *, after_s: float | None = None, plan_only: bool = False) -> JobResult:
         spec = CleanSpec(target=str(REF), unknown_age_s=after_s, plan_only=plan_only)
         return cleaned(self.client, job_of(spec), spec, lambda _: None)
+
+    def wait(self, seconds: float) -> None:
+        """Let the notes of when a cleaner first wanted to remove each file be older."""
+        notes = TableNotes.of(self.client.get_table(REF))
+        seen = notes.first_seen(PartitionName())
+        noted = {path: replace(note, at_s=note.at_s - seconds) for path, note in seen.items()}
+        notes.note_first_seen(PartitionName(), noted)
+
+    def notice(self) -> None:
+        """Find the files to remove, a day before another cleaning may remove them."""
+        self.clean(after_s=DAY_S)
+        self.wait(DAY_S)
+
+    def clean_twice(self) -> JobResult:
+        self.notice()
+        return self.clean(after_s=DAY_S)
 
     def left(self) -> list[Path]:
         return [file for file in self.files if file.exists()]
@@ -202,6 +218,8 @@ def test_known_files_are_not_listed(place: Place) -> None:
     place.put(f"day=1/{STAGING_PREFIX}9-x/bucket_00000", age_s=0.0)
     place.put(f"{STAGING_PREFIX}9-x/bucket_00000", age_s=0.0)
     place.put("_hiveacid/note.json")
+    place.put(".hive-staging_hive_1/000000_0", age_s=DAY_S - 60)  # a query may still run
+    (place.root / "day=1/_impala_insert_staging").mkdir()
     result = place.clean()
     assert [one["unknown"] for one in outcomes(result)] == [None, None, None]
 
@@ -294,7 +312,7 @@ def test_a_directory_that_cannot_be_listed_does_not_fail_the_cleaning(
         raise error
 
     monkeypatch.setattr(unknown_paths, "tree_size", fail)
-    result = place.clean(after_s=DAY_S)
+    result = place.clean_twice()
     assert list(unknown(result).values()) == listed
     assert not stray.exists()
 
@@ -338,6 +356,9 @@ def test_old_unknown_files_are_removed_only_on_request(place: Place) -> None:
     place.put("young", age_s=MONTH_S - DAY_S)
     before = place.left()
     assert sorted(unknown(place.clean())) == ["old", "young"]
+    assert paths(place.clean(after_s=MONTH_S), "kept") == ["old", "young"]
+    place.wait(DAY_S)
+    assert sorted(unknown(place.clean())) == ["old", "young"]
     planned = place.clean(after_s=MONTH_S, plan_only=True)
     assert place.left() == before
     result = place.clean(after_s=MONTH_S)
@@ -350,6 +371,37 @@ def test_old_unknown_files_are_removed_only_on_request(place: Place) -> None:
             "young": "changed less than 30 d ago",
         }
     assert (result.status, result.files, result.size_bytes) == (JobStatus.COMMITTED, 1, 4)
+
+
+def test_an_old_file_that_was_moved_to_its_place_just_now_stays_for_a_day(place: Place) -> None:
+    place.days(1)
+    file = place.put("old")
+    result = place.clean(after_s=DAY_S)
+    why = {r["path"]: r["why"] for o in outcomes(result) for r in o["kept"]}
+    assert why == {"old": "kept for 1 d, of which 1 d remain"}
+    place.wait(DAY_S - 60)
+    assert paths(place.clean(after_s=DAY_S), "removed") == []
+    assert file.exists()
+    place.wait(60)
+    assert paths(place.clean(after_s=DAY_S), "removed") == ["old"]
+
+
+def test_a_note_of_a_clock_that_was_ahead_keeps_a_file_for_a_day_only(place: Place) -> None:
+    place.days(1)
+    place.put("old")
+    place.clean(after_s=DAY_S)
+    place.wait(-MONTH_S)
+    assert paths(place.clean_twice(), "removed") == ["old"]
+
+
+def test_a_file_for_which_the_store_gives_no_time_stays(place: Place) -> None:
+    place.days(1)
+    file = place.put("old")
+    os.utime(file, (0, 0))  # as some stores do
+    result = place.clean_twice()
+    (found,) = (one["unknown"] for one in outcomes(result) if one["unknown"])
+    assert [(one["path"], one["age_s"]) for one in found["largest"]] == [("old", None)]
+    assert file.exists()
 
 
 @pytest.mark.parametrize(
@@ -375,7 +427,7 @@ def test_no_cleaning_removes_a_file_that_may_belong_to_something_else(
 ) -> None:
     place.days(1)
     kept = place.put(path)
-    result = place.clean(after_s=DAY_S)
+    result = place.clean_twice()
     assert paths(result, "removed") == []
     assert kept.exists()
 
@@ -385,7 +437,7 @@ def test_no_cleaning_removes_a_file_below_the_location_of_the_table(place: Place
     place.client.add_partitions(table, [PartitionName(("year", "month"), ("2012", "1"))])
     place.put(f"year=2012/month=1/{DELTA}/bucket_00000")
     kept = place.put("year=2012/export.csv")
-    assert list(unknown(place.clean(after_s=DAY_S))) == ["year=2012/export.csv"]
+    assert list(unknown(place.clean_twice())) == ["year=2012/export.csv"]
     assert kept.exists()
 
 
@@ -393,7 +445,7 @@ def test_no_cleaning_removes_an_empty_file_of_a_base(place: Place) -> None:
     """On an object store, a base without files disappears, and deleted rows come back."""
     place.table()
     kept = place.put("base_0000001/bucket_00000", "")
-    assert list(unknown(place.clean(after_s=DAY_S))) == ["base_0000001/bucket_00000"]
+    assert list(unknown(place.clean_twice())) == ["base_0000001/bucket_00000"]
     assert kept.exists()
 
 
@@ -402,7 +454,7 @@ def test_files_between_the_partitions_of_an_insert_only_table_are_only_listed(
 ) -> None:
     place.table("day", kind=TransactionalKind.INSERT_ONLY)
     kept = place.put("old")
-    assert list(unknown(place.clean(after_s=DAY_S))) == ["old"]
+    assert list(unknown(place.clean_twice())) == ["old"]
     assert kept.exists()
 
 
@@ -414,7 +466,7 @@ def test_nothing_is_unknown_if_a_partition_lies_at_or_above_the_location(
     name = PartitionName(("day",), ("2",))
     place.client.add_partitions(table, [name], locations={name: f"file:{place.root}{above}"})
     kept = place.put("000000_0")
-    result = place.clean(after_s=DAY_S)
+    result = place.clean_twice()
     assert (paths(result, "removed"), unknown(result)) == ([], {})
     assert kept.exists()
 
@@ -424,6 +476,7 @@ def test_a_partition_that_is_moved_to_the_location_meanwhile_keeps_the_files(
 ) -> None:
     table = place.days(1)
     kept = place.put("000000_0")
+    place.notice()
     name = PartitionName(("day",), ("2",))
     own = {name: f"file:{place.root}"}
     after_listing(monkeypatch, lambda: place.client.add_partitions(table, [name], locations=own))
@@ -444,6 +497,7 @@ def test_unknown_files_stay_for_readers_that_were_open_when_their_removal_was_fi
     assert [r["txn_id"] for o in outcomes(held) for r in o["waited_for"]] == [first]
     place.client.open_txn()
     place.client.commit_txn(first)
+    place.wait(DAY_S)
     assert paths(place.clean(after_s=DAY_S), "removed") == ["old"]
     assert not file.exists()
     assert TableNotes.of(table).first_seen(PartitionName()) == {}
@@ -465,6 +519,7 @@ def test_a_file_that_is_changed_right_before_its_removal_stays(
 ) -> None:
     place.days(1)
     file = place.put("old")
+    place.notice()
     before_removal(monkeypatch, lambda: file.write_text("new rows"))
     assert paths(place.clean(after_s=DAY_S), "removed") == []
     assert file.read_text() == "new rows"
@@ -475,6 +530,7 @@ def test_a_table_that_is_created_again_meanwhile_keeps_its_unknown_files(
 ) -> None:
     place.days(1)
     file = place.put("old")
+    place.notice()
 
     def create_again() -> None:
         place.client.drop_table(REF)
@@ -490,6 +546,7 @@ def test_a_table_that_is_created_again_meanwhile_keeps_its_unknown_files(
 def test_a_table_whose_cleaning_is_turned_off_keeps_its_unknown_files(place: Place) -> None:
     place.days(1)
     file = place.put("old")
+    place.notice()
     place.client.set_table_parameters(REF, {NO_CLEANUP: "true"})
     result = place.clean(after_s=DAY_S)
     assert (paths(result, "removed"), unknown(result)) == ([], {})
@@ -501,6 +558,7 @@ def test_a_table_whose_cleaning_is_turned_off_meanwhile_keeps_its_unknown_files(
 ) -> None:
     place.days(1)
     file = place.put("old")
+    place.notice()
     before_removal(
         monkeypatch, lambda: place.client.set_table_parameters(REF, {NO_CLEANUP: "true"})
     )
@@ -514,6 +572,7 @@ def test_a_cleaning_of_one_partition_leaves_the_files_between_partitions_alone(
 ) -> None:
     place.days(1)
     file = place.put("old")
+    place.notice()
     spec = CleanSpec(target=str(REF), partition="day=1", unknown_age_s=DAY_S)
     result = cleaned(place.client, job_of(spec), spec, lambda _: None)
     assert (paths(result, "removed"), unknown(result)) == ([], {})
@@ -544,6 +603,9 @@ def test_a_cleaning_of_many_tables_counts_unknown_paths_and_names_the_largest(
     lines = cleaned_table_lines(result.details)
     assert lines[1].endswith(f"3, such as day=1/{DELTA}/notes.txt")
     assert lines[-1] == "3 unknown paths (17 B) found; a cleaning leaves them alone"
+    result, one = run(DAY_S)
+    assert (one["unknown"], one["removed"], one["kept"]) == (2, 0, 1)
+    place.wait(DAY_S)
     result, one = run(DAY_S)
     assert (one["unknown"], one["removed"], result.files) == (2, 1, 1)
     assert not (place.root / "old").exists()
