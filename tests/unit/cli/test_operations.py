@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
 )
 from airflow_hiveacid.format.names import staging_directory
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
@@ -38,6 +38,7 @@ from airflow_hiveacid.plan.compaction_policy import (
     RATIO_PARAMETER,
     GivenThresholds,
 )
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -505,7 +506,7 @@ def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
     )
     stray = location / "stray"
     stray.write_text("rows")
-    os.utime(stray, (0, 0))
+    os.utime(stray, (1e9, 1e9))
     (one,) = records("clean", "demo.parts")
     assert (one["action"], one["path"], one["size_bytes"]) == ("none", "stray", 4)
     assert one["why"].startswith("unknown: no partition contains it; changed ")
@@ -513,7 +514,14 @@ def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
     short = run("clean", "demo.parts", "--remove-unknown-after", "1 hour", status=2)
     assert "must be 1 day or more" in short
     assert stray.exists()
-    (one,) = records("clean", "demo.parts", "--remove-unknown-after", "30 days")
+    asked = ("clean", "demo.parts", "--remove-unknown-after", "30 days")
+    (one,) = records(*asked)
+    assert (one["action"], one["path"]) == ("keep", "stray")
+    notes = TableNotes.of(client.get_table(TableRef("demo", "parts")))
+    noted = notes.first_seen(PartitionName())["stray"]
+    a_day_ago = replace(noted, at_s=noted.at_s - 86_400)
+    notes.note_first_seen(PartitionName(), {"stray": a_day_ago})
+    (one,) = records(*asked)
     assert (one["action"], one["path"]) == ("remove", "stray")
     assert not stray.exists()
 
