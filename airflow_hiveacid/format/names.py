@@ -269,6 +269,17 @@ def is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
+def is_manifest(path: str) -> bool:
+    """Return whether a file is a manifest of a Hive 4 task, such as `-tmp.delta_4_4_1/0.manifest`.
+
+    A manifest lists the files of a task, and has no rows. Hive removes it when its statement ends.
+    Readers do not ignore names that begin with `-tmp.` (Utilities, AcidUtils.hiddenFileFilter), so
+    without this rule a manifest would be an original file.
+    """
+    directory, _, name = path.rpartition("/")
+    return name.endswith(".manifest") and directory.rpartition("/")[2].startswith("-tmp.")
+
+
 def staging_directory(token: str) -> str:
     """Return the name of the staging directory of one attempt.
 

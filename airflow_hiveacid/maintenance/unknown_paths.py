@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.errors import LocationPermissionError
-from airflow_hiveacid.format.names import STAGING_PREFIX, is_hidden, looks_like_directory_name
+from airflow_hiveacid.format.names import (
+    STAGING_PREFIX,
+    is_hidden,
+    is_manifest,
+    looks_like_directory_name,
+)
 from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S, UnknownPath
@@ -178,7 +183,8 @@ def _not_data(table: TableInfo, state: AcidState, listing: Listing) -> Iterator[
         known = {directory.text for directory in state.directories}
         for file in listing.files if not table.reads_originals else ():
             parts = file.path.split("/")
-            if parts[0] not in known and not any(map(is_hidden, parts)):
+            is_ignored = any(map(is_hidden, parts)) or is_manifest(file.path)
+            if parts[0] not in known and not is_ignored:
                 yield file.path, _OUTSIDE
         return
     originals = {file.path for file in (*state.originals, *state.obsolete_originals)}

@@ -39,6 +39,7 @@ from airflow_hiveacid.format.names import (
     DeltaName,
     OriginalFileName,
     is_hidden,
+    is_manifest,
     looks_like_directory_name,
     parse_directory_name,
     parse_file_name,
@@ -275,7 +276,7 @@ class _Found:
             top, slash, _ = file.path.partition("/")
             if slash and top in found.names:
                 found.inside.setdefault(top, []).append(file)
-            elif not _is_below_hidden(file):
+            elif not _is_below_hidden(file) and not is_manifest(file.path):
                 found.add_original(file)
         return found
 

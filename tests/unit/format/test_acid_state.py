@@ -102,6 +102,12 @@ def test_a_file_named_like_a_base_is_an_original_file() -> None:
     )
 
 
+@pytest.mark.parametrize("base", ["", "base_3/bucket_00000 "])
+def test_the_manifest_of_a_running_write_of_hive_4_is_neither_read_nor_cleaned(base: str) -> None:
+    state = read(f"{base}-tmp.delta_0000004_0000004_0001/000000_0.manifest", "9:4:4:")
+    assert (state.originals, state.obsolete, state.unknown) == ((), (), ())
+
+
 def test_only_bucket_and_original_names_are_data_files_of_a_delta() -> None:
     found = directory(
         "delta_1_1_0/bucket_00000 delta_1_1_0/bucket_00001_0 delta_1_1_0/000000_0"

@@ -12,6 +12,7 @@ from airflow_hiveacid.format.names import (
     OriginalFileName,
     bucket_file,
     is_hidden,
+    is_manifest,
     looks_like_directory_name,
     parse_directory_name,
     parse_file_name,
@@ -181,6 +182,13 @@ def test_names_that_begin_with_an_underscore_or_a_dot_are_hidden() -> None:
     assert is_hidden("_tmp_1")
     assert is_hidden(".hive-staging_1")
     assert not is_hidden("-tmp.1")
+
+
+def test_only_manifests_in_the_work_directories_of_hive_4_are_manifests() -> None:
+    assert is_manifest("-tmp.delta_0000004_0000004_0001/000000_0.manifest")
+    assert is_manifest("p=1/-tmp.base_0000004/000000_0.manifest")
+    assert not is_manifest("-tmp.delta_0000004_0000004_0001/000000_0")  # may have rows
+    assert not is_manifest("000000_0.manifest")
 
 
 def test_a_staging_directory_is_hidden_from_every_reader() -> None:
