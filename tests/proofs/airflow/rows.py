@@ -42,6 +42,13 @@ Spark jobs, and Hive. Hive 4.0.1's initiator, worker and cleaner run, too. Our r
 random tables all the time and compare them with a model; Hive reads all tables at the end. A
 *round* is a run of the task `compact`. The deltas of every partition are counted once a minute.
 
+The first hour with 200 tables is not in the table, because not all of it was as promised. Other
+tests used half of the machine meanwhile. It had 17,549 writes, 20,201 reads and no wrong row; we
+did 1,286 compactions, and Hive 1,107. One read failed, because it took a manifest of a running
+write of Hive for an original file; since then, readers ignore manifests. Rounds took up to 89
+seconds, so a partition with a threshold of 5 deltas reached it again before the next count, after
+three rounds in a row.
+
 | play | what happens | seen | as promised | seconds |
 |---|---|---|---|---|
 """
