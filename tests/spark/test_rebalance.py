@@ -167,3 +167,24 @@ def test_a_change_feed_of_a_table_with_kept_versions_sees_each_row_deleted_and_i
     assert sorted(changes(lab4, since=2)) == [
         (change, 3, number, moment) for change in ("delete", "insert") for number in (1, 2)
     ]
+
+
+def test_changes_that_overtake_a_rebalance_are_kept(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint"})
+    for first in (0, 10):
+        lab4.insert("t", [(number,) for number in range(first, first + 10)], ["id"])
+    steps: list[str] = []
+
+    def overtake(step: str) -> None:
+        steps.append(step)
+        # The plan under a reader's snapshot has opened a transaction before.
+        if step == "opened" and steps.count("opened") == 2:
+            lab4.delete("t", "id = 3")
+            lab4.insert("t", [(99,)], ["id"])
+
+    spec = RebalanceSpec(target=f"{lab4.db}.t", buckets=3)
+    assert lab4.run(spec, on_step=overtake).status is JobStatus.COMMITTED
+    assert steps.count("opened") >= 2
+    assert lab4.rows("t") == [(number,) for number in range(20) if number != 3] + [(99,)]
+    (base,) = (name for name in lab4.directories("t") if name.startswith("base"))
+    assert rows_of_files(lab4, "", base) == [7, 7, 6]
