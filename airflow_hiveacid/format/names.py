@@ -269,6 +269,11 @@ def is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
+def is_below_hidden(path: str) -> bool:
+    """Return whether a name in a path is hidden, so that readers ignore the file."""
+    return any(map(is_hidden, path.split("/")))
+
+
 def is_manifest(path: str) -> bool:
     """Return whether a file is a manifest of a Hive 4 task, such as `-tmp.delta_4_4_1/0.manifest`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.names import is_hidden
+from airflow_hiveacid.format.names import is_below_hidden
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.selection import DirectoryStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
@@ -66,7 +66,7 @@ class StillThere:
             self._known[location] = self._reasons(partition)
         known = self._known[location]
         found = known.get(path) or known.get(path.partition("/")[0])
-        return found or (_HIDDEN if any(map(is_hidden, path.split("/"))) else _UNKNOWN)
+        return found or (_HIDDEN if is_below_hidden(path) else _UNKNOWN)
 
     def _reasons(self, partition: PartitionInfo | None) -> dict[str, str]:
         if partition is None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
+    is_below_hidden,
     is_hidden,
     is_manifest,
     looks_like_directory_name,
@@ -182,9 +183,8 @@ def _not_data(table: TableInfo, state: AcidState, listing: Listing) -> Iterator[
         # Each file in a base or delta is data. Hive also writes empty ones.
         known = {directory.text for directory in state.directories}
         for file in listing.files if not table.reads_originals else ():
-            parts = file.path.split("/")
-            is_ignored = any(map(is_hidden, parts)) or is_manifest(file.path)
-            if parts[0] not in known and not is_ignored:
+            is_ignored = is_below_hidden(file.path) or is_manifest(file.path)
+            if file.path.partition("/")[0] not in known and not is_ignored:
                 yield file.path, _OUTSIDE
         return
     originals = {file.path for file in (*state.originals, *state.obsolete_originals)}

@@ -22,7 +22,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import (
     OriginalFileName,
     data_file,
-    is_hidden,
+    is_below_hidden,
     looks_like_directory_name,
     parse_file_name,
     staging_directory,
@@ -173,7 +173,7 @@ def _why_not_file(file: FileEntry, to: ConversionTarget) -> str | None:
 
 def visible_files(listing: Listing) -> Iterator[FileEntry]:
     """Return the files that readers of a flat table read: those with no hidden name in the path."""
-    return (f for f in listing.files if not any(map(is_hidden, f.path.split("/"))))
+    return (f for f in listing.files if not is_below_hidden(f.path))
 
 
 def moves_in(listing: Listing, delta: DeltaName) -> list[Move]:

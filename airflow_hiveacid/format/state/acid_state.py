@@ -38,7 +38,7 @@ from airflow_hiveacid.format.names import (
     BucketFileName,
     DeltaName,
     OriginalFileName,
-    is_hidden,
+    is_below_hidden,
     is_manifest,
     looks_like_directory_name,
     parse_directory_name,
@@ -276,7 +276,7 @@ class _Found:
             top, slash, _ = file.path.partition("/")
             if slash and top in found.names:
                 found.inside.setdefault(top, []).append(file)
-            elif not _is_below_hidden(file) and not is_manifest(file.path):
+            elif not is_below_hidden(file.path) and not is_manifest(file.path):
                 found.add_original(file)
         return found
 
@@ -300,7 +300,7 @@ class _Found:
         data: list[FileEntry] = []
         side: list[FileEntry] = []
         for file in files:
-            if _is_below_hidden(file):
+            if is_below_hidden(file.path):
                 continue
             if self.has_side_files and file.name.endswith(FLUSH_LENGTH_SUFFIX):
                 side.append(file)
@@ -332,10 +332,6 @@ def _top_directories(listing: Listing) -> Iterator[str]:
         top, slash, _ = file.path.partition("/")
         if slash:
             yield top
-
-
-def _is_below_hidden(file: FileEntry) -> bool:
-    return any(map(is_hidden, file.path.split("/")))
 
 
 def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozenset[str]:

@@ -16,7 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.names import is_hidden, looks_like_directory_name, parse_directory_name
+from airflow_hiveacid.format.names import (
+    is_below_hidden,
+    looks_like_directory_name,
+    parse_directory_name,
+)
 from airflow_hiveacid.format.state.acid_state import AcidState
 
 if TYPE_CHECKING:
@@ -32,10 +36,9 @@ def flat_state(listing: Listing) -> AcidState:
     """
     found = []
     for file in sorted(listing.files, key=lambda f: f.path):
-        parts = file.path.split("/")
-        if any(map(is_hidden, parts)):
+        if is_below_hidden(file.path):
             continue
-        for name in parts[:-1]:
+        for name in file.path.split("/")[:-1]:
             if parse_directory_name(name) is not None or looks_like_directory_name(name):
                 raise UnsupportedFileError(
                     path=f"{listing.location}/{file.path}",

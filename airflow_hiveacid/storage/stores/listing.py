@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
     CorruptFileError,
     StorageError,
 )
-from airflow_hiveacid.format.names import METADATA_FILE, is_hidden
+from airflow_hiveacid.format.names import METADATA_FILE, is_below_hidden, is_hidden
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -148,7 +148,7 @@ def _tree(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
     directories: list[str] = []
     for info in fs.get_file_info(pafs.FileSelector(top, recursive=True, allow_not_found=True)):
         path = info.path[len(root.rstrip("/")) + 1 :]
-        if any(map(is_hidden, posixpath.dirname(info.path[len(top) + 1 :]).split("/"))):
+        if is_below_hidden(posixpath.dirname(info.path[len(top) + 1 :])):
             continue
         if info.type == pafs.FileType.Directory:
             directories.append(path)

@@ -18,7 +18,7 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
-from airflow_hiveacid.format.names import is_hidden, parse_directory_name, parse_file_name
+from airflow_hiveacid.format.names import is_below_hidden, parse_directory_name, parse_file_name
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
@@ -156,9 +156,7 @@ def names(dice: Dice, _folder: Path) -> None:
     for directory in state.directories:
         placed |= {f.path for f in (*directory.files, *directory.side_files)}
     for path in paths:
-        require(
-            path in placed or any(map(is_hidden, path.split("/"))), f"{path!r} has no place at all"
-        )
+        require(path in placed or is_below_hidden(path), f"{path!r} has no place at all")
 
 
 def txn_lists(dice: Dice, _folder: Path) -> None:

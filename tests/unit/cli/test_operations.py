@@ -486,6 +486,14 @@ def test_a_cleaning_is_planned_and_done_without_spark(
     assert [path.name for path in (tmp_path / "t").glob("[bd]*_*")] == ["base_3"]
 
 
+def _partitioned_table(client: FakeClient, location: Path) -> TableRef:
+    ref, day = TableRef("demo", "parts"), Column(name="day", type="int")
+    client.create_table(
+        NewTable(ref=ref, columns=COLUMNS, partition_columns=(day,), location=str(location))
+    )
+    return ref
+
+
 @pytest.mark.promise("K9")
 def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
     client: FakeClient,
@@ -493,17 +501,9 @@ def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
     run: Callable[..., str],
     records: Callable[..., list[dict[str, Any]]],
 ) -> None:
-    day = Column(name="day", type="int")
     location = tmp_path / "parts"
+    parts = _partitioned_table(client, location)
     location.mkdir()
-    client.create_table(
-        NewTable(
-            ref=TableRef("demo", "parts"),
-            columns=COLUMNS,
-            partition_columns=(day,),
-            location=str(location),
-        )
-    )
     stray = location / "stray"
     stray.write_text("rows")
     os.utime(stray, (1e9, 1e9))
@@ -517,7 +517,7 @@ def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
     asked = ("clean", "demo.parts", "--remove-unknown-after", "30 days")
     (one,) = records(*asked)
     assert (one["action"], one["path"]) == ("keep", "stray")
-    notes = TableNotes.of(client.get_table(TableRef("demo", "parts")))
+    notes = TableNotes.of(client.get_table(parts))
     noted = notes.first_seen(PartitionName())["stray"]
     a_day_ago = replace(noted, at_s=noted.at_s - 86_400)
     notes.note_first_seen(PartitionName(), {"stray": a_day_ago})
@@ -532,12 +532,8 @@ def test_a_cleaning_dry_run_changes_no_queue_entry_and_removes_no_staged_files(
     run: Callable[..., str],
     records: Callable[..., list[dict[str, Any]]],
 ) -> None:
-    day = Column(name="day", type="int")
-    parts = TableRef("demo", "parts")
     location = tmp_path / "parts"
-    client.create_table(
-        NewTable(ref=parts, columns=COLUMNS, partition_columns=(day,), location=str(location))
-    )
+    parts = _partitioned_table(client, location)
     left = location / staging_directory("1-killed")
     left.mkdir(parents=True)
     os.utime(left, (0, 0))
