@@ -66,16 +66,20 @@ def test_the_sums_follow_all_kinds_of_changes() -> None:
     )
 
 
-def test_only_whole_rounds_that_left_a_partition_at_its_threshold_count() -> None:
+def test_rounds_count_in_a_row_if_they_left_a_due_partition_uncompacted() -> None:
     name = ("sales.t", "")
+    looks = [
+        Measured(at_s=60.0 * minute, deltas={name: count}, obsolete=0, notes={})
+        for minute, count in enumerate((9, 10, 10, 10))
+    ]
+    rounds = [Round(began_s=60.0 * n + 5, ended_s=60.0 * n + 50) for n in range(4)]
 
-    def measured(*counts: int) -> list[Measured]:
-        return [
-            Measured(at_s=60.0 * minute, deltas={name: count}, obsolete=0, notes={})
-            for minute, count in enumerate(counts)
-        ]
+    def most(*compacted_s: float) -> int:
+        return rounds_above(looks, {name: 10}, rounds, {name: compacted_s})[name]
 
-    rounds = [Round(began_s=70.0, ended_s=110.0), Round(began_s=130.0, ended_s=170.0)]
-    assert rounds_above(measured(0, 10, 10, 10), {name: 10}, rounds) == {name: 2}
-    assert rounds_above(measured(0, 10, 9, 10), {name: 10}, rounds) == {name: 0}
-    assert rounds_above(measured(0, 0, 10, 10), {name: 10}, rounds) == {name: 1}
+    assert most() == 3
+    assert most(150.0) == 1
+    assert most(100.0) == 2
+    assert most(100.0, 170.5, 220.0) == 1
+    assert most(100.0, 169.5, 220.0) == 0
+    assert rounds_above(looks, {name: 11}, rounds, {}) == {name: 0}

@@ -16,6 +16,7 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from statistics import median
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,7 +65,7 @@ _INITIATOR_S: Final = 15
 _WORKER_PAUSE_S: Final = 1.0
 _MEASURE_S: Final = 60.0
 _MOST_ROUNDS: Final = 1
-"""A partition may reach its threshold after a round has planned, so it may still be above after."""
+"""Hive's worker may be at work on a partition while a round leaves it alone."""
 
 _MOST_NOTES: Final = 250
 """Jobs roll up 64 entries of the ledger, of two files each, and bundle 50 notes about commits."""
@@ -190,7 +191,7 @@ class _Evening:
         reached = {
             name for one in self.measured for name, n in one.deltas.items() if n >= limits[name]
         }
-        above = rounds_above(self.measured, limits, self._rounds())
+        above = rounds_above(self.measured, limits, self._rounds(), self.queue.compacted())
         late = [f"{name}: {n} rounds" for name, n in above.items() if n > _MOST_ROUNDS]
         last = self.measured[-1].deltas
         late += [f"{name}: {n} deltas at the end" for name, n in last.items() if n >= limits[name]]
@@ -203,10 +204,12 @@ class _Evening:
         ]
         seconds = [one.ended_s - one.began_s for one in self._rounds()]
         most = max(n for one in self.measured for n in one.deltas.values())
+        at_once = [sum(n >= limits[name] for name, n in m.deltas.items()) for m in self.measured]
         seen = (
             f"{len(seconds)} rounds of {min(seconds):.0f} to {max(seconds):.0f} s;"
             f" {len(reached)} of {len(limits)} partitions reached their threshold, one of them"
-            f" {most} deltas; at most {max(above.values())} rounds in a row left one there"
+            f" {most} deltas; {median(at_once):.0f} at a time (median);"
+            f" at most {max(above.values())} rounds in a row left one there"
         )
         return seen, _first(late)
 

@@ -27,6 +27,7 @@ Name = tuple[str, str]
 """A table and a partition, which is empty in an unpartitioned table."""
 
 _QUEUE_S: Final = 3.0
+_DONE: Final = (CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED)
 _OURS: Final = "hiveacid-"
 
 
@@ -76,23 +77,31 @@ class Round:
 
 
 def rounds_above(
-    measured: Sequence[Measured], thresholds: Mapping[Name, int], rounds: Sequence[Round]
+    measured: Sequence[Measured],
+    thresholds: Mapping[Name, int],
+    rounds: Sequence[Round],
+    compacted: Mapping[Name, Sequence[float]],
 ) -> dict[Name, int]:
     """Return, for each partition, the most rounds in a row that left it at its threshold.
 
-    A round counts if the partition had reached its threshold before the round began, and was not
-    seen below it until after the round's end.
+    A round left a partition there if the partition had reached its threshold before the round
+    began, and no compaction of it was committed until the round ended. Deltas that were written
+    after such a compaction are the next round's work.
+
+    `compacted` has the times of the committed compactions, in seconds since 1970.
     """
     found: dict[Name, int] = {}
     for name, threshold in thresholds.items():
-        since_s, most = None, 0
-        for one in measured:
-            if one.deltas[name] < threshold:
-                since_s = None
-                continue
-            since_s = one.at_s if since_s is None else since_s
-            whole = [r for r in rounds if since_s <= r.began_s and r.ended_s <= one.at_s]
-            most = max(most, len(whole))
+        most = in_a_row = 0
+        for one in sorted(rounds, key=lambda one: one.began_s):
+            before = [look for look in measured if look.at_s <= one.began_s][-1:]
+            is_left = any(
+                look.deltas[name] >= threshold
+                and not any(look.at_s < at_s <= one.ended_s for at_s in compacted.get(name, ()))
+                for look in before
+            )
+            in_a_row = in_a_row + 1 if is_left else 0
+            most = max(most, in_a_row)
         found[name] = most
     return found
 
@@ -105,6 +114,7 @@ class Queue:
     over: Event
     entries: dict[int, CompactionEntry] = field(default_factory=dict)
     ours: set[int] = field(default_factory=set)
+    done_s: dict[int, float] = field(default_factory=dict)
 
     def run(self) -> None:
         """Look until it is over."""
@@ -117,6 +127,8 @@ class Queue:
         for entry in self.client.show_compactions():
             if entry.entry_id is not None:
                 self.entries[entry.entry_id] = entry
+                if entry.state in _DONE:
+                    self.done_s.setdefault(entry.entry_id, entry.committed_s or time.time())
                 if (entry.pool or "").startswith(_OURS):
                     self.ours.add(entry.entry_id)
 
@@ -130,11 +142,15 @@ class Queue:
 
     def done(self, *, ours: bool) -> int:
         """Count the compactions that have a result."""
-        done = (CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED)
-        return sum(
-            (number in self.ours) is ours and entry.state in done
-            for number, entry in self.entries.items()
-        )
+        return sum((number in self.ours) is ours for number in self.done_s)
+
+    def compacted(self) -> dict[Name, list[float]]:
+        """Return the times of the compactions that have a result, by partition."""
+        found: dict[Name, list[float]] = {}
+        for number, at_s in self.done_s.items():
+            entry = self.entries[number]
+            found.setdefault((str(entry.table), str(entry.partition or "")), []).append(at_s)
+        return found
 
     def has_foreign_minor(self, table: str, began_s: float, ended_s: float) -> bool:
         """Return True if a worker of Hive made a minor compaction of the table at that time."""
