@@ -783,3 +783,19 @@ def test_nodes_out_of_reach_leave_threads_for_the_polls_of_other_drivers(
 
     asyncio.run(all_fired())
     assert most == 2
+
+
+@pytest.mark.usefixtures("on_yarn", "at_once")
+def test_one_line_says_that_the_end_of_a_log_was_not_read_while_others_were(
+    spark: FakeSpark, yarn: Pretended, log: TaskLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trigger_module, "_LAST_READ_S", 0.01)
+    monkeypatch.setattr(trigger_module, "_log_reads", threading.BoundedSemaphore(1))
+    trigger = _deferred(deletion(spark, deferrable=True), StateStore())
+    _running_then(yarn, SUCCEEDED)
+    with trigger_module._log_reads:
+        assert fired(trigger)["end"] == "ended"
+    assert yarn.read == []
+    (line,) = [one for one in log.lines if "new lines of the driver's log" in one]
+    assert "logs of other drivers" in line
+    assert f"yarn logs -applicationId {APP}" in line

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.operators.submission.clusters.cluster_run import Application, Cluster
 
+NEW_LINES: Final = "new lines of the driver's log"
+"""What `log_command` says that it cannot show, if a part of the log has been shown."""
+
 _LONGEST_REASON: Final = 400
 _MOST_FAILURES: Final = 3
 
@@ -60,8 +63,7 @@ class DriverLog:
         except Exception as error:  # noqa: BLE001 - the job continues without its log
             copy.failures = _MOST_FAILURES if found.has_ended else copy.failures + 1
             if copy.failures >= _MOST_FAILURES:
-                what = "new lines of the driver's log"
-                log_command(cluster.log_command(found.id), str(error), what)
+                log_command(cluster.log_command(found.id), str(error), NEW_LINES)
             return
         copy.failures = 0
         text, left_out = new.text.decode(errors="replace"), new.left_out

@@ -219,7 +219,11 @@ class ApplicationTrigger(BaseTrigger):
         threads. Lines that are not shown now are shown after a later poll.
         """
         # Import here, in a thread, as `_cluster_run` does.
-        from airflow_hiveacid.operators.submission.driver_log import DriverLog  # noqa: PLC0415 - as above
+        from airflow_hiveacid.operators.submission.driver_log import (  # noqa: PLC0415 - as above
+            NEW_LINES,
+            DriverLog,
+            log_command,
+        )
 
         if not self.shows_log:
             return _show_nothing
@@ -236,6 +240,9 @@ class ApplicationTrigger(BaseTrigger):
                     driver_log.show_new(cluster, found)
                 finally:
                     _log_reads.release()
+            elif found.has_ended:
+                reason = "the triggerer is reading the logs of other drivers"
+                log_command(cluster.log_command(found.id), reason, NEW_LINES)
 
         return show_new
 
