@@ -222,6 +222,15 @@ def test_after_the_compaction_its_result_starts_no_other_one(is_major: bool) -> 
     assert decide(TableHealth.of(_state(files | result)), policy)[0] is None
 
 
+def test_a_minor_compaction_merges_no_inserts_with_deletes() -> None:
+    files = {
+        "delta_0000001_0000001/bucket_00000": 10,
+        "delete_delta_0000002_0000002/bucket_00000": 9,
+    }
+    health = TableHealth.of(_state(files))
+    assert (health.mergeable_delta_files, health.mergeable_files) == (0, 1)
+
+
 # ---- age -----------------------------------------------------------------------------------------
 
 
@@ -238,6 +247,25 @@ def test_an_old_delta_starts_a_major_compaction_if_a_task_asks_for_it(
         assert why == "the oldest delta is 7 d old (threshold 7 d)"
     else:
         assert why.endswith("0.0 % of the base, the oldest delta is 6 d 23 h old")
+
+
+def test_the_age_is_that_of_the_oldest_delta_or_delete_delta() -> None:
+    listing = Listing(
+        location="/t",
+        files=tuple(
+            FileEntry(path=f"{directory}/bucket_00000", size_bytes=10, modified_s=_NOW_S - age_s)
+            for directory, age_s in (
+                ("delta_0000001_0000001", 20.0),
+                ("delta_0000002_0000002", 10.0),
+                ("delete_delta_0000003_0000003", 30.0),
+            )
+        ),
+    )
+    write_ids = ValidWriteIdList.parse(f"d.t:{MAX - 1}:{MAX}::")
+    health = TableHealth.of(
+        resolve(listing, CompactorWriteIdList.of(write_ids), None), now_s=_NOW_S
+    )
+    assert health.oldest_delta_s == 30.0
 
 
 def test_a_store_without_modification_times_has_no_old_delta() -> None:
