@@ -12,10 +12,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.errors import MetastoreError
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.versions.keeping import keep_no_more
@@ -101,7 +103,12 @@ def run_part(options: Options, record: Record) -> Outcome:
             make_tables(endpoint, name, ground.place_of(name), ground.parameters)
         warm_up(options, record, endpoint, _WARM_UP_DB)
         changes = Changes(options.seed, _DB, record)
-        upkeep = [Upkeep(options.seed, _DB, record, cleans=cleans) for cleans in (False, True)]
+        has_queue = not record.version.startswith("3.")
+        request = partial(_request, record, endpoint) if has_queue else None
+        upkeep = [
+            Upkeep(options.seed, _DB, record, cleans=False, request=request),
+            Upkeep(options.seed, _DB, record, cleans=True),
+        ]
         seats += _seats(options, record, folder, endpoint, changes, upkeep)
         ground.expect(incidents(options.seed, options.seconds_each - _END_S))
         _storm(options, record, ground, seats)
@@ -135,6 +142,20 @@ def run_part(options: Options, record: Record) -> Outcome:
         polls=len(polls) - failed,
         failed_polls=failed,
     )
+
+
+def _request(
+    record: Record, endpoint: MetastoreEndpoint, table: str, partition: str | None
+) -> None:
+    """Request a compaction, as ALTER TABLE ... COMPACT does, if the metastore is there."""
+    name = None if partition is None else PartitionName.parse(partition)
+    try:
+        with connect(endpoint) as client:
+            client.request_compaction(TableRef.parse(table), name, CompactionType.MAJOR)
+    except MetastoreError as error:
+        record.note("request failed", table=table, partition=partition, error=str(error))
+    else:
+        record.counts["requested compactions"] += 1
 
 
 def _last_look(folder: Path, endpoint: MetastoreEndpoint) -> Poll:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from random import Random  # noqa: TC003 - the example needs it
 from typing import TYPE_CHECKING, Final, assert_never
 
+from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,
@@ -67,6 +68,7 @@ class Action(enum.Enum):
     DELETE = "delete"
     MERGE = "merge"
     OVERWRITE = "overwrite"
+    REBALANCE = "rebalance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,8 @@ class Plan:
     """One change.
 
     `fresh` are new rows as ID and value; a merge also has `known` rows. UPDATE and DELETE have a
-    `choice`, OVERWRITE of a partitioned table has a `partition`.
+    `choice`, OVERWRITE of a partitioned table has a `partition`. REBALANCE has one, too, and the
+    number of `files` that it writes there; it changes no row.
     """
 
     number: int
@@ -103,6 +106,7 @@ class Plan:
     known: tuple[tuple[int, int], ...] = ()
     choice: Choice | None = None
     partition: int | None = None
+    files: int = 0
 
     def apply(self, rows: Rows) -> None:
         """Change a model as the job changes the table."""
@@ -119,6 +123,8 @@ class Plan:
                 _remove(rows, self._chosen(rows))
             case Action.MERGE:
                 self._merge(rows)
+            case Action.REBALANCE:
+                pass
             case _:
                 assert_never(self.action)
 
@@ -140,6 +146,14 @@ class Plan:
                 return DeleteSpec(target=target, where=self._where)
             case Action.MERGE:
                 return self._merge_spec(target)
+            case Action.REBALANCE:
+                # A partition with an order is always due.
+                return RebalanceSpec(
+                    target=target,
+                    partition=f"p={self.partition}",
+                    buckets=self.files,
+                    order_by=("id",),
+                )
             case _:
                 assert_never(self.action)
 
@@ -223,6 +237,7 @@ _WEIGHTS: Final = {
     Action.DELETE: 12,
     Action.MERGE: 20,
     Action.OVERWRITE: 8,
+    Action.REBALANCE: 6,
 }
 
 
@@ -234,10 +249,14 @@ def draw(random: Random, *, number: int, confirmed: Sequence[Plan]) -> Plan:
     table = Table.PARTED if random.random() < 0.6 else Table.BUCKETED
     action = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
     earlier = [p for p in confirmed if p.table is table and p.fresh][-_RECENT:]
-    if action is not Action.OVERWRITE and not earlier:
+    is_impossible = action is Action.REBALANCE and table is Table.BUCKETED
+    if is_impossible or (action is not Action.OVERWRITE and not earlier):
         action = Action.INSERT
     if action is Action.OVERWRITE:
         return _draw_overwrite(random, number, table)
+    if action is Action.REBALANCE:
+        partition, files = random.randrange(PARTITIONS), random.randint(1, 3)
+        return Plan(number=number, table=table, action=action, partition=partition, files=files)
     if action in {Action.UPDATE, Action.DELETE}:
         divisor = random.choice((2, 3, 5) if action is Action.UPDATE else (3, 4, 5))
         choice = Choice(

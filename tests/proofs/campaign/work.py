@@ -8,16 +8,28 @@ from random import Random
 from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CleanTablesSpec,
+    CompactionChoice,
+    CompactSpec,
+    CompactTablesSpec,
+)
 from tests.proofs.campaign.oracle import Commit
-from tests.proofs.campaign.plans import PARTITIONS, Plan, Table, draw
+from tests.proofs.campaign.plans import PARTITIONS, Action, Plan, Table, draw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
     from tests.proofs.campaign.record import Record
 
 _ORPHAN_AGE_S: Final = 60.0
+_ALL_TABLES: Final = 0.4
+"""The share of cleanings, and of automatic and queued compactions, that take all tables."""
+
 _UPKEEP_PAUSE_S: Final = (0.2, 2.0)
 _MOST_TRIES: Final = 60
 
@@ -56,6 +68,8 @@ class Changes:
     def __init__(self, seed: int, db: str, record: Record) -> None:
         self.plans: dict[int, Plan] = {}
         self.commits: dict[int, Commit] = {}
+        self.idle: set[int] = set()
+        """Confirmed changes without a write ID: the partition to rebalance had no rows."""
         self.is_open = True
         self._seed = seed
         self._db = db
@@ -65,7 +79,7 @@ class Changes:
     @property
     def unfinished(self) -> list[int]:
         """Changes that are not confirmed yet."""
-        return sorted(set(self.plans) - set(self.commits))
+        return sorted(set(self.plans) - set(self.commits) - self.idle)
 
     def next(self) -> Task | None:
         """Return the next change; see `Work`."""
@@ -82,6 +96,9 @@ class Changes:
         """Record a confirmed change; a second confirmation must have the same write ID."""
         number = task.number or 0
         plan = self.plans[number]
+        if plan.action is Action.REBALANCE and result.status is JobStatus.NOTHING_TO_DO:
+            self.idle.add(number)
+            return
         write_id = result.write_ids[f"{self._db}.{plan.table.value}"]
         earlier = self.commits.get(number)
         if earlier is None:
@@ -102,10 +119,23 @@ class Changes:
 
 
 class Upkeep:
-    """One driver's compactions or cleanings, with pauses. Mutable: it counts."""
+    """One driver's compactions or cleanings, with pauses. Mutable: it counts.
 
-    def __init__(self, seed: int, db: str, record: Record, *, cleans: bool) -> None:
+    `request` requests a compaction of a table or partition from the metastore's queue, or is None
+    if our workers cannot serve the queue (3.1).
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        db: str,
+        record: Record,
+        *,
+        cleans: bool,
+        request: Callable[[str, str | None], None] | None = None,
+    ) -> None:
         self.is_open = True
+        self._request = request
         self._name = "clean" if cleans else "compact"
         self._db = db
         self._cleans = cleans
@@ -134,15 +164,27 @@ class Upkeep:
 
     def _job(self) -> Job:
         table = self._random.choice(list(Table))
-        target = f"{self._db}.{table.value}"
+        target, every = f"{self._db}.{table.value}", (f"{self._db}.*",)
+        takes_all = self._random.random() < _ALL_TABLES
         if self._cleans:
+            if takes_all:
+                return CleanTablesSpec(tables=every, orphan_age_s=_ORPHAN_AGE_S)
             return CleanSpec(target=target, orphan_age_s=_ORPHAN_AGE_S)
-        choice = self._random.choice(list(CompactionChoice))
+        choices = [
+            choice
+            for choice in CompactionChoice
+            if self._request is not None or choice is not CompactionChoice.QUEUED
+        ]
+        choice = self._random.choice(choices)
         number = self._random.randrange(2 * PARTITIONS)
-        is_one = table is Table.PARTED and number < PARTITIONS
+        partition = f"p={number % PARTITIONS}" if table is Table.PARTED else None
+        if choice is CompactionChoice.QUEUED and self._request is not None:
+            self._request(target, partition)
+        if takes_all and choice in (CompactionChoice.AUTO, CompactionChoice.QUEUED):
+            return CompactTablesSpec(tables=every, choice=choice, delta_count=4)
         return CompactSpec(
             target=target,
             choice=choice,
-            partition=f"p={number}" if is_one else None,
+            partition=partition if number < PARTITIONS else None,
             delta_count=4,
         )

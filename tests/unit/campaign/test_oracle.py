@@ -180,6 +180,8 @@ def test_the_model_applies_each_action() -> None:
         rows
     )
     assert rows == {6 * SPAN: (2, "6")}
+    Plan(number=7, table=Table.PARTED, action=Action.REBALANCE, partition=0, files=2).apply(rows)
+    assert rows == {6 * SPAN: (2, "6")}
 
 
 def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() -> None:
@@ -191,10 +193,12 @@ def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() ->
         assert {row_id // SPAN for row_id, _ in plan.known} <= earlier
         if plan.choice:
             assert plan.choice.number in earlier
-        if plan.partition is not None:
+        if plan.action is Action.OVERWRITE and plan.partition is not None:
             assert {row_id % PARTITIONS for row_id, _ in plan.fresh} == {plan.partition}
         drawn.append(plan)
-    assert {(p.table, p.action) for p in drawn} == {(t, a) for t in Table for a in Action}
+    # A table with buckets cannot be rebalanced.
+    possible = {(t, a) for t in Table for a in Action} - {(Table.BUCKETED, Action.REBALANCE)}
+    assert {(p.table, p.action) for p in drawn} == possible
     assert drawn[-1] == draw(dice("7/399"), number=399, confirmed=drawn[:-1])
 
 
