@@ -74,8 +74,10 @@ def test_a_replaced_directory_is_kept_while_a_transaction_that_may_read_it_is_op
     held = plan(state(), "12:8:8:", seen=seen)
     assert held.remove == ()
     assert [k.why for k in held.keep] == ["transaction 8 is open and may read it"] * 2
+    assert [reader.txn_id for reader in held.waited_for] == [TxnId(8)]
     released = plan(state(), f"12:{MAX}::", seen=seen)
     assert [r.path for r in released.remove] == OLD
+    assert released.waited_for == ()
 
 
 @pytest.mark.parametrize(("youngest_reader", "goes"), [(8, False), (9, False), (10, True)])

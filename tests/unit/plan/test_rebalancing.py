@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, UnsupportedTableError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
@@ -59,6 +59,7 @@ def test_no_file_is_empty() -> None:
         ((3, 2, 2), EVEN),  # a new write could not be more even
         ((4, 2, 2), "its files have from 2 to 4 rows"),
         ((150, 150), "the number of files is 2 instead of 3"),
+        ((75, 75, 75, 75), "the number of files is 4 instead of 3"),
     ],
 )
 def test_a_partition_with_evenly_spread_rows_stays_as_it_is(
@@ -80,6 +81,19 @@ def test_a_requested_order_rewrites_every_partition_with_rows() -> None:
 
     assert due(9)
     assert not due(0)
+
+
+def test_a_table_with_bucket_columns_is_refused() -> None:
+    bucketed = TableInfo(
+        ref=TableRef("db", "t"),
+        location="/t",
+        columns=(Column(name="id", type="bigint"),),
+        kind=TransactionalKind.FULL_ACID,
+        num_buckets=4,
+        bucket_columns=("id",),
+    )
+    with pytest.raises(UnsupportedTableError, match="CLUSTERED BY id, so a hash"):
+        check_rebalanceable(bucketed, ())
 
 
 def test_columns_without_an_order_are_refused() -> None:

@@ -86,14 +86,17 @@ def test_only_requested_partitions_are_compacted_each_as_requested(warehouse: Wa
     assert values(client, whole) == list(range(12))
 
 
-def test_the_oldest_requests_come_first(warehouse: Warehouse) -> None:
-    many, few = warehouse.table("many", 9), warehouse.table("few", 2)
-    for table in (few, many):
-        warehouse.client.request_compaction(table.ref, None, MAJOR)
+@pytest.mark.parametrize("names", [("few", "many"), ("many", "few")])
+def test_the_oldest_requests_come_first(warehouse: Warehouse, names: tuple[str, str]) -> None:
+    """Neither the score, which is higher for `many`, nor the order of the names counts."""
+    tables = {"many": warehouse.table("many", 9), "few": warehouse.table("few", 2)}
+    first, second = names
+    for name in names:
+        warehouse.client.request_compaction(tables[name].ref, None, MAJOR)
     result = serve(warehouse, max_bytes=1)
-    assert compacted(result) == {"default.few": True, "default.many": False}
-    assert states(warehouse.client, many) == [INITIATED]
-    assert compacted(serve(warehouse, max_bytes=1)) == {"default.many": True}
+    assert compacted(result) == {f"default.{first}": True, f"default.{second}": False}
+    assert states(warehouse.client, tables[second]) == [INITIATED]
+    assert compacted(serve(warehouse, max_bytes=1)) == {f"default.{second}": True}
 
 
 def test_requests_of_other_tables_and_pools_keep_waiting(warehouse: Warehouse) -> None:
