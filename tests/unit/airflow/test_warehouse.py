@@ -5,7 +5,7 @@ from random import Random
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from tests.proofs.airflow.warehouse.readers import Reading
+from tests.proofs.airflow.warehouse.readers import Reading, is_about_a_manifest
 from tests.proofs.airflow.warehouse.tables import BASE_ROWS, NOTE_CHARS, Change, Route, Sums, Table
 from tests.proofs.airflow.warehouse.watching import Measured, Round, rounds_above
 
@@ -83,3 +83,10 @@ def test_rounds_count_in_a_row_if_they_left_a_due_partition_uncompacted() -> Non
     assert most(100.0, 170.5, 220.0) == 1
     assert most(100.0, 169.5, 220.0) == 0
     assert rounds_above(looks, {name: 11}, rounds, {}) == {name: 0}
+
+
+def test_only_trino_may_fail_on_a_manifest_of_a_running_insert() -> None:
+    text = "sales.t: Partition location in OriginalFile 'file:/t/-tmp.delta_0000002_0000002_0000'"
+    assert is_about_a_manifest(f"Trino, {text}")
+    assert not is_about_a_manifest(f"our reader, {text}")
+    assert not is_about_a_manifest("Trino, sales.t: OriginalFile 'file:/t/delta_0000002_0000002'")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.judges.engine import SqlEngine
     from tests.proofs.airflow.warehouse.tables import Table
 
+TRINO: Final = "Trino"
 _PAUSE_S: Final = 0.2
 
 
@@ -59,6 +60,11 @@ class Reading:
             # A write is recorded some time after its commit.
             return [sums for _, sums in states[self.before - 1 : self.after + 1]]
         return [sums for write_id, sums in states if write_id and seen.is_visible(write_id)][-1:]
+
+
+def is_about_a_manifest(error: str) -> bool:
+    """Return True if Trino took a manifest of a running INSERT of Hive 4 for an original file."""
+    return error.startswith(f"{TRINO},") and "OriginalFile" in error and "/-tmp.delta_" in error
 
 
 class Reader(Protocol):
