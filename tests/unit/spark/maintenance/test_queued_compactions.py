@@ -104,7 +104,9 @@ def test_requests_of_other_tables_and_pools_keep_waiting(warehouse: Warehouse) -
     tables = [warehouse.table(name, 3) for name in ("a", "b", "c")]
     for table, pool in zip(tables, ("etl", None, "etl"), strict=True):
         client.request_compaction(table.ref, None, MAJOR, pool=pool)
-    assert compacted(serve(warehouse, "default.[ab]", pools=("etl",))) == {"default.a": True}
+    result = serve(warehouse, "default.[ab]", pools=("etl",))
+    assert compacted(result) == {"default.a": True}
+    assert (result.details["tables"], result.details["partitions"]) == (1, 1)
     assert [states(client, table)[0] for table in tables] == [REFUSED, INITIATED, INITIATED]
     assert compacted(serve(warehouse)) == {"default.b": True, "default.c": True}
 
@@ -154,6 +156,7 @@ def test_a_request_for_a_missing_partition_is_refused(warehouse: Warehouse) -> N
     for name in (day("9"), None):
         client.request_compaction(table.ref, name, MAJOR)
     assert serve(warehouse, plan_only=True).details["compactions"] == []
+    assert states(client, table) == [INITIATED, INITIATED]
     assert serve(warehouse).status is JobStatus.NOTHING_TO_DO
     assert states(client, table) == [REFUSED, REFUSED]
     assert "no such partition" in str(client.show_compactions(table.ref)[0].error_message)
@@ -203,7 +206,9 @@ def test_the_entry_of_a_dead_worker_of_ours_is_ended(warehouse: Warehouse) -> No
         if claims:
             client.request_compaction(table.ref, None, MAJOR, pool=pool)
             client.find_next_compaction("hiveacid-k", worker_version="1", pool=pool)
-        assert serve(warehouse, pools=("etl",)).status is JobStatus.NOTHING_TO_DO
+        result = serve(warehouse, pools=("etl",))
+        assert result.status is JobStatus.NOTHING_TO_DO
+        assert result.details["compactions"] == []
     assert states(client, table) == [REFUSED, REFUSED]
 
 
