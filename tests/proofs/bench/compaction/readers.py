@@ -1,6 +1,10 @@
 """A measurement of readers while another process appends, compacts and overwrites.
 
 The other process has its own Spark. A reader fails if its rows are not those of whole writes.
+
+The control is a process that appends to another table and compacts that table: the same work beside
+the readers, but none on their table. So the difference between both is what compactions cost
+readers; the rest is the cost of a busy machine.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from tests.proofs.bench.queries import read_everything
 from tests.proofs.bench.sizes import Sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
 
     from airflow_hiveacid.format.table import TableInfo
@@ -35,30 +39,38 @@ _PAUSE_S: Final = 1.0
 
 
 def measure_readers(ground: Ground) -> None:
-    """Measure readers alone, beside compactions, beside OVERWRITEs, and beside both."""
+    """Measure readers alone, and beside compactions, OVERWRITEs, both, and the control."""
     rows, count = ground.size(1_000_000, 10_000), ground.size(8, 2)
     workload = generate(FOLDER, Sizes(rows=rows))
-    table = AcidTable.create(ground.lab, "readers")
+    table, other = (AcidTable.create(ground.lab, name) for name in ("readers", "control"))
     table.overwrite(workload.base)
+    other.overwrite(workload.base)
     readers = _Readers(table=table, workload=workload)
     readers.read(1)
     alone, _ = readers.read(count)
-    with _beside(table, workload) as beside:
-        for name, works in (
-            ("compactions", ("compact",)),
-            ("OVERWRITEs", ("overwrite",)),
-            ("compactions and OVERWRITEs", ("overwrite", "compact")),
-        ):
-            beside.send(works)
-            beside.recv()
+    found = {}
+    for name, written, works in (
+        ("compactions of another table, the control", other, ("compact",)),
+        ("compactions", table, ("compact",)),
+        ("OVERWRITEs", table, ("overwrite",)),
+        ("compactions and OVERWRITEs", table, ("overwrite", "compact")),
+    ):
+        with _beside(written, workload, works):
             reads, waits = readers.read(count)
-            ratios = [read / median(alone) for read in reads]
-            limit = 1.2 if "compact" in works else None
-            case = f"readers of {rows:,} rows beside {name}"
-            ground.found(case, "of the seconds alone", ratios, limit)
-            ground.found(f"{case}: the longest wait for a lock", "s", max(waits))
-        beside.send(())
+        found[name] = [read / median(alone) for read in reads]
+        limit = 1.2 if written is table and "compact" in works else None
+        case = f"readers of {rows:,} rows beside {name}"
+        ground.found(case, "of the seconds alone", found[name], limit)
+        ground.found(f"{case}: the longest wait for a lock", "s", max(waits))
+    control, compactions = list(found.values())[:2]
+    ground.found(
+        f"readers of {rows:,} rows: compactions beside the control",
+        "of the control's seconds",
+        [ratio / median(control) for ratio in compactions],
+        1.2,
+    )
     table.drop()
+    other.drop()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +83,8 @@ class _Readers:
     def read(self, count: int) -> tuple[list[float], list[float]]:
         """Read everything repeatedly; return the seconds of each read, and of its wait for locks.
 
+        The appends make the table larger, so the seconds are those of the rows of the base.
+
         Raises:
             WrongRowsError: A reader saw a part of a write.
         """
@@ -80,16 +94,17 @@ class _Readers:
             with self.table.snapshot() as snapshot:
                 waits.append(time.monotonic() - began)
                 ((rows,),) = read_everything(self.table.rows(snapshot, None))
-            reads.append(time.monotonic() - began)
+            seconds = time.monotonic() - began
             sizes = self.workload.sizes
+            reads.append(seconds * sizes.rows / int(str(rows)))
             if (int(str(rows)) - sizes.rows) % sizes.append_rows:
                 raise WrongRowsError(f"a reader saw {rows} rows, which is a part of a write")
         return reads, waits
 
 
 @contextmanager
-def _beside(table: AcidTable, workload: Workload) -> Iterator[Connection]:
-    """Yield a connection to another process; it takes works, and says when it has begun them.
+def _beside(table: AcidTable, workload: Workload, works: Sequence[str]) -> Iterator[None]:
+    """Run a block while another process appends and does these works.
 
     Raises:
         WrongRowsError: It failed.
@@ -103,11 +118,12 @@ def _beside(table: AcidTable, workload: Workload) -> Iterator[Connection]:
         folder=table.lab.folder / "beside",
         database=table.lab.database,
     )
-    other = context.Process(target=_write, args=(lab, table.info, workload, there))
+    other = context.Process(target=_write, args=(lab, table.info, workload, works, there))
     other.start()
     there.close()
     try:
-        yield here
+        here.recv()  # its first round has ended, so its JVM is warm
+        yield
     finally:
         here.close()
         other.join()
@@ -116,9 +132,13 @@ def _beside(table: AcidTable, workload: Workload) -> Iterator[Connection]:
 
 
 def _write(
-    lab_of: partial[Lab], info: TableInfo, workload: Workload, connection: Connection
+    lab_of: partial[Lab],
+    info: TableInfo,
+    workload: Workload,
+    works: Sequence[str],
+    connection: Connection,
 ) -> None:
-    """Append, then do the works that were asked for at the same time; repeat them until others."""
+    """Append, then do the works at the same time; repeat until the connection is closed."""
     spark = session(lab_of.keywords["folder"], {"spark.master": "local[1]"})
     table = AcidTable(lab=lab_of(spark=spark), info=info)
     spec = CompactSpec(target=str(info.ref), delta_count=1)
@@ -126,11 +146,13 @@ def _write(
         "overwrite": partial(table.overwrite, workload.base),
         "compact": partial(run_job, table.lab, spec),
     }
+    is_first = True
     with ThreadPoolExecutor() as pool:
-        while works := connection.recv():
-            connection.send(works)
-            while not connection.poll(_PAUSE_S):
-                table.append(workload.appends[0])
-                for done in [pool.submit(does[work]) for work in works]:
-                    done.result()
+        while is_first or not connection.poll(_PAUSE_S):
+            table.append(workload.appends[0])
+            for done in [pool.submit(does[work]) for work in works]:
+                done.result()
+            if is_first:
+                connection.send(None)
+            is_first = False
     spark.stop()
