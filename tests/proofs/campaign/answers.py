@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    CompactionCancelledError,
     FencedError,
     HiveAcidError,
     PartitionNotFoundError,
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from tests.proofs.campaign.record import Record
     from tests.proofs.campaign.work import Task
 
-# A partition that no job has written yet cannot be compacted.
-_FORESEEN: Final = (FencedError, CommitStateUnknownError, PartitionNotFoundError)
+# The campaign cancels compactions. A partition that no job has written yet cannot be compacted.
+_FORESEEN: Final = (
+    FencedError,
+    CommitStateUnknownError,
+    CompactionCancelledError,
+    PartitionNotFoundError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure
 from airflow_hiveacid.spark.runtime import run_spec
 from airflow_hiveacid.spark.statements.rebalance import rebalance
 from spark_apps.clean import clean
@@ -43,6 +44,7 @@ _JOB_FUNCTIONS: Final[Mapping[str, JobFunction]] = {
     "delete": delete,
     "insert": insert,
     "merge": merge,
+    "prove_erasure": prove_erasure,
     "rebalance": rebalance,
     "update": update,
 }

@@ -1,8 +1,9 @@
-"""Undisturbed work: a warm-up before the campaign, and the cleanup at its end.
+"""Undisturbed work: a warm-up before the campaign; the cleanup and the proof of erasure at its end.
 
 All drivers start fast from the class archive of the first one, which runs a job of every kind on
 separate tables, so that the archive holds what jobs need. The last driver compacts and cleans the
-campaign's tables; after that they may contain nothing but what readers need.
+campaign's tables; after that they may contain nothing but what readers need. So no file may store a
+row that was deleted or replaced, and the proof of an erasure has to say so.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    ProveErasureSpec,
+)
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
@@ -24,10 +30,11 @@ from tests.proofs.campaign.plans import Action, Plan, Table, draw
 from tests.proofs.campaign.setting import launch_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
     from tests.proofs.campaign.process import CampaignProcess
     from tests.proofs.campaign.record import Record
@@ -50,8 +57,21 @@ def warm_up(options: Options, record: Record, endpoint: MetastoreEndpoint, db: s
     _do(process, endpoint, _jobs_of_every_kind(db))
 
 
-def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str) -> None:
-    """Clean, compact and clean both tables.
+def tidy_up(
+    options: Options,
+    folder: Path,
+    endpoint: MetastoreEndpoint,
+    db: str,
+    ids: Mapping[Table, Sequence[object]],
+) -> list[str]:
+    """Clean, compact and clean both tables; return the wrong results of the proofs of erasure.
+
+    Args:
+        options: The options of the campaign.
+        folder: The folder of the driver's process.
+        endpoint: The metastore.
+        db: The tables' database.
+        ids: The IDs of the rows that each table has in the end.
 
     Raises:
         LocalServerError: an undisturbed driver cannot do its work.
@@ -63,7 +83,31 @@ def tidy_up(options: Options, folder: Path, endpoint: MetastoreEndpoint, db: str
     process = launch_spark(options, folder, "driver")
     # Clean first: while an entry of a killed compaction is ready for cleaning, Hive 4.0.1 accepts
     # no other compaction.
-    _do(process, endpoint, [*cleanings, *compactions, *cleanings])
+    proofs = {
+        (table, is_proved): ProveErasureSpec(target=f"{db}.{table.value}", where=where)
+        for table, kept in ids.items()
+        for where, is_proved in _conditions(kept).items()
+    }
+    jobs: list[Job] = [*cleanings, *compactions, *cleanings, *proofs.values()]
+    results = _do(process, endpoint, jobs)[-len(proofs) :]
+    return [
+        f"{table.value}: proved is not {is_proved}: {result.details}"
+        for (table, is_proved), result in zip(proofs, results, strict=True)
+        if _is_proved(result) is not is_proved
+    ]
+
+
+def _conditions(kept: Sequence[object]) -> dict[str, bool]:
+    """Return conditions for the rows that are gone, and for those that are kept, with proofs."""
+    if not kept:
+        return {"true": True}
+    listed = ", ".join(map(str, kept))
+    return {f"id NOT IN ({listed})": True, f"id IN ({listed})": False}
+
+
+def _is_proved(result: JobResult) -> object:
+    erasure = result.details["erasure"]
+    return erasure["proved"] if isinstance(erasure, dict) else None
 
 
 def litter(tables: str) -> list[str]:
@@ -83,15 +127,19 @@ def litter(tables: str) -> list[str]:
     return [*found, *(name for name in top if name.startswith("_tmp"))]
 
 
-def _do(process: CampaignProcess, endpoint: MetastoreEndpoint, jobs: Sequence[Job]) -> None:
+def _do(
+    process: CampaignProcess, endpoint: MetastoreEndpoint, jobs: Sequence[Job]
+) -> list[JobResult]:
     try:
-        for number, job in enumerate(jobs):
-            key = f"campaign/{process.box.folder.name}/{number}"
-            _run(process, endpoint, key, job)
+        results = [
+            _run(process, endpoint, f"campaign/{process.box.folder.name}/{number}", job)
+            for number, job in enumerate(jobs)
+        ]
         process.box.say_over()
         _wait(process, lambda: process.is_gone)
     finally:
         process.end()
+    return results
 
 
 def _jobs_of_every_kind(db: str) -> list[Job]:
@@ -110,7 +158,7 @@ def _jobs_of_every_kind(db: str) -> list[Job]:
     ]
 
 
-def _run(process: CampaignProcess, endpoint: MetastoreEndpoint, key: str, job: Job) -> None:
+def _run(process: CampaignProcess, endpoint: MetastoreEndpoint, key: str, job: Job) -> JobResult:
     _wait(process, lambda: process.box.is_ready)
     attempt = str(AttemptId.new())
     process.box.give(
@@ -126,6 +174,7 @@ def _run(process: CampaignProcess, endpoint: MetastoreEndpoint, key: str, job: J
     result = process.box.answer(attempt)
     if result is None or result.status is JobStatus.FAILED:
         raise LocalServerError(f"a driver cannot do {key}: {result}")
+    return result
 
 
 def _wait(process: CampaignProcess, condition: Callable[[], bool]) -> None:

@@ -66,6 +66,10 @@ class History:
             self.plans[number].apply(rows)
         return flat(table, rows)
 
+    def rows_at_the_end(self, table: Table) -> list[Row]:
+        """Return the rows after all confirmed changes."""
+        return self.rows_after(table, [commit.number for commit in self.of(table)])
+
 
 def flat(table: Table, rows: Rows) -> list[Row]:
     """Return a model's rows in the form that a reader of the table gets, sorted."""

@@ -18,6 +18,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.versions.keeping import keep_no_more
@@ -105,9 +106,10 @@ def run_part(options: Options, record: Record) -> Outcome:
         changes = Changes(options.seed, _DB, record)
         has_queue = not record.version.startswith("3.")
         request = partial(_request, record, endpoint) if has_queue else None
+        cancel = partial(_cancel, record, endpoint) if has_queue else None
         upkeep = [
             Upkeep(options.seed, _DB, record, cleans=False, request=request),
-            Upkeep(options.seed, _DB, record, cleans=True),
+            Upkeep(options.seed, _DB, record, cleans=True, cancel=cancel),
         ]
         seats += _seats(options, record, folder, endpoint, changes, upkeep)
         ground.expect(incidents(options.seed, options.seconds_each - _END_S))
@@ -117,7 +119,10 @@ def run_part(options: Options, record: Record) -> Outcome:
         _look_for_leftovers(record, endpoint, options.timeout_s)
         _keep_no_more(endpoint)
         record.say("compacting and cleaning what is left")
-        tidy_up(options, folder / "tidy-up", endpoint, _DB)
+        history = History(plans=changes.plans, commits=changes.commits)
+        ids = {table: [row[0] for row in history.rows_at_the_end(table)] for table in Table}
+        for complaint in tidy_up(options, folder / "tidy-up", endpoint, _DB, ids):
+            record.trouble("erasure", complaint)
         for path in litter(ground.place_of(_DB)):
             record.trouble("litter", path)
         polls = [*read_polls(folder.glob("processes/*/polls.jsonl")), _last_look(folder, endpoint)]
@@ -125,7 +130,6 @@ def run_part(options: Options, record: Record) -> Outcome:
         bases = read_bases(answer for box in boxes for answer in box.answers())
         _judge_failed(record, polls, bases, options.timeout_s)
         _count_pasts(record, polls)
-        history = History(plans=changes.plans, commits=changes.commits)
         violations = judge(history, polls, partial(load, folder / "seen"))
         violations += _judge_by_hive(record, endpoint, history, ground.hive)
         if violations or record.troubles:
@@ -158,6 +162,19 @@ def _request(
         record.counts["requested compactions"] += 1
 
 
+def _cancel(record: Record, endpoint: MetastoreEndpoint, table: str) -> None:
+    """Cancel the compactions of a table, as `hiveacid cancel` does, if the metastore is there."""
+    try:
+        with connect(endpoint) as client:
+            found = cancel_compactions(client, TableRef.parse(table))
+    except MetastoreError as error:
+        record.note("cancel failed", table=table, error=str(error))
+        return
+    for entry in found:
+        record.note("cancelled", table=table, entry=entry.entry_id, state=entry.state.value)
+        record.counts[f"cancelled compactions, {entry.state.value}"] += 1
+
+
 def _last_look(folder: Path, endpoint: MetastoreEndpoint) -> Poll:
     seen = folder / "seen"
     reader = Reader(name="last", endpoint=endpoint, db=_DB, look=from_files, folder=seen)
@@ -170,7 +187,7 @@ def _judge_by_hive(
     record.say("Hive's own reader looks at what is left")
     found = []
     for table, rows in rows_by_hive(record.version, endpoint, _DB, options).items():
-        expected = history.rows_after(table, [commit.number for commit in history.of(table)])
+        expected = history.rows_at_the_end(table)
         record.counts[f"rows at the end, {table.value}"] = len(rows)
         if rows != expected:
             detail = compare(expected, rows)

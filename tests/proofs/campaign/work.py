@@ -30,6 +30,9 @@ _ORPHAN_AGE_S: Final = 60.0
 _ALL_TABLES: Final = 0.4
 """The share of cleanings, and of automatic and queued compactions, that take all tables."""
 
+_CANCELS: Final = 0.5
+"""The share of cleanings before which the running compactions of a table are cancelled."""
+
 _UPKEEP_PAUSE_S: Final = (0.2, 2.0)
 _MOST_TRIES: Final = 60
 
@@ -122,7 +125,8 @@ class Upkeep:
     """One driver's compactions or cleanings, with pauses. Mutable: it counts.
 
     `request` requests a compaction of a table or partition from the metastore's queue, or is None
-    if our workers cannot serve the queue (3.1).
+    if our workers cannot serve the queue (3.1). `cancel` cancels the compactions of a table, or is
+    None on 3.1. The cleaner calls it, since it works while the compactor does.
     """
 
     def __init__(
@@ -133,9 +137,11 @@ class Upkeep:
         *,
         cleans: bool,
         request: Callable[[str, str | None], None] | None = None,
+        cancel: Callable[[str], None] | None = None,
     ) -> None:
         self.is_open = True
         self._request = request
+        self._cancel = cancel
         self._name = "clean" if cleans else "compact"
         self._db = db
         self._cleans = cleans
@@ -167,6 +173,8 @@ class Upkeep:
         target, every = f"{self._db}.{table.value}", (f"{self._db}.*",)
         takes_all = self._random.random() < _ALL_TABLES
         if self._cleans:
+            if self._cancel is not None and self._random.random() < _CANCELS:
+                self._cancel(target)
             if takes_all:
                 return CleanTablesSpec(tables=every, orphan_age_s=_ORPHAN_AGE_S)
             return CleanSpec(target=target, orphan_age_s=_ORPHAN_AGE_S)

@@ -75,3 +75,10 @@ def test_a_rebalance_of_an_empty_partition_is_confirmed_without_a_write_id(recor
     assert changes.unfinished == []
     assert not changes.idle & set(changes.commits)
     assert record.troubles == []
+
+
+def test_a_cleaner_cancels_compactions_of_both_tables_but_not_always(record: Record) -> None:
+    cancelled: list[str] = []
+    jobs = jobs_of(Upkeep(1, "db", record, cleans=True, cancel=cancelled.append))
+    assert 0 < len(cancelled) < len(jobs)
+    assert set(cancelled) == {"db.parted", "db.bucketed"}
