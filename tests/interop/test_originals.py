@@ -233,8 +233,7 @@ TRINO = "trino"
 FOUND = {"copies": "*_copy_2", "buckets": "000002_0", TRINO: f"000000_{'20240101' * 5}"}
 
 
-@pytest.mark.promise("D7")
-@pytest.mark.promise("D8")
+@pytest.mark.promise("C13", "D7", "D8")
 @pytest.mark.parametrize("shape", [*FLAT, TRINO])
 @pytest.mark.long_cases("copies", "buckets", "trino")
 def test_hive_and_we_can_change_and_compact_a_converted_table(
