@@ -58,8 +58,11 @@ async def poll_in_thread(
             thread. A running poll occupies its thread until the poll ends.
         HiveAcidError: the error that `look` raised.
     """
+    # Not asyncio.wait_for: in Python 3.11, it loses a cancellation that arrives together with the
+    # result. The trigger would go on polling after Airflow has cancelled it.
     try:
-        return await asyncio.wait_for(in_thread_of(endpoint.uris, look), longest_s)
+        async with asyncio.timeout(longest_s):
+            return await in_thread_of(endpoint.uris, look)
     except TimeoutError as error:
         raise MetastoreUnavailableError(
             uris=endpoint.uris,

@@ -383,6 +383,31 @@ def test_a_poll_that_exceeds_its_time_limit_raises_metastore_unavailable_error()
     ended.set()
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_a_poll_that_is_cancelled_while_its_result_arrives_is_cancelled(turns: int) -> None:
+    ended = threading.Event()
+    endpoint = MetastoreEndpoint(uris=("thrift://cancelled:9083",))
+
+    async def poll_twice() -> None:
+        await poll_in_thread(endpoint, ended.wait)
+        await asyncio.Event().wait()  # as a trigger that waits for the next poll
+
+    async def cancel() -> None:
+        task = asyncio.ensure_future(poll_twice())
+        await asyncio.sleep(0.02)
+        ended.set()
+        time.sleep(0.02)  # noqa: ASYNC251 - the thread ends while the event loop does nothing
+        for _ in range(turns):  # the result needs a few turns of the event loop
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=5)
+        task.cancel()
+        assert done
+        assert task.cancelled()
+
+    asyncio.run(cancel())
+
+
 def test_at_most_four_polls_of_one_metastore_run_concurrently() -> None:
     names: set[str] = set()
     endpoint = MetastoreEndpoint(uris=("thrift://busy:9083",))
