@@ -13,18 +13,13 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec
 
 if TYPE_CHECKING:
     from tests.proofs.campaign.record import Record
     from tests.proofs.campaign.work import Task
 
-# The campaign cancels compactions. A partition that no job has written yet cannot be compacted.
-_FORESEEN: Final = (
-    FencedError,
-    CommitStateUnknownError,
-    CompactionCancelledError,
-    PartitionNotFoundError,
-)
+_FORESEEN: Final = (FencedError, CommitStateUnknownError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +57,11 @@ def note_answer(
 
 
 def _is_foreseen(record: Record, error: HiveAcidError, doing: Doing) -> bool:
-    if error.retryable or isinstance(error, _FORESEEN):
+    if error.retryable or isinstance(error, _FORESEEN) or record.was_disk_full(doing.began_s):
         return True
-    return record.was_disk_full(doing.began_s)
+    if not isinstance(doing.task.job, CompactSpec | CompactTablesSpec):
+        return False
+    if isinstance(error, CompactionCancelledError):
+        return record.was_cancelled(doing.began_s)
+    # No job has written the partition yet.
+    return isinstance(error, PartitionNotFoundError)

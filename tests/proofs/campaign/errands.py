@@ -3,7 +3,8 @@
 All drivers start fast from the class archive of the first one, which runs a job of every kind on
 separate tables, so that the archive holds what jobs need. The last driver compacts and cleans the
 campaign's tables; after that they may contain nothing but what readers need. So no file may store a
-row that was deleted or replaced, and the proof of an erasure has to say so.
+row that was deleted or an earlier version of an updated row, and the proof of an erasure has to say
+so.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
+    from tests.proofs.campaign.polls import Row
     from tests.proofs.campaign.process import CampaignProcess
     from tests.proofs.campaign.record import Record
     from tests.proofs.campaign.setting import Options
@@ -62,7 +64,7 @@ def tidy_up(
     folder: Path,
     endpoint: MetastoreEndpoint,
     db: str,
-    ids: Mapping[Table, Sequence[object]],
+    rows: Mapping[Table, Sequence[Row]],
 ) -> list[str]:
     """Clean, compact and clean both tables; return the wrong results of the proofs of erasure.
 
@@ -71,7 +73,7 @@ def tidy_up(
         folder: The folder of the driver's process.
         endpoint: The metastore.
         db: The tables' database.
-        ids: The IDs of the rows that each table has in the end.
+        rows: The rows that each table has in the end.
 
     Raises:
         LocalServerError: an undisturbed driver cannot do its work.
@@ -83,31 +85,39 @@ def tidy_up(
     process = launch_spark(options, folder, "driver")
     # Clean first: while an entry of a killed compaction is ready for cleaning, Hive 4.0.1 accepts
     # no other compaction.
-    proofs = {
-        (table, is_proved): ProveErasureSpec(target=f"{db}.{table.value}", where=where)
-        for table, kept in ids.items()
-        for where, is_proved in _conditions(kept).items()
-    }
-    jobs: list[Job] = [*cleanings, *compactions, *cleanings, *proofs.values()]
+    proofs = [
+        (ProveErasureSpec(target=f"{db}.{table.value}", where=where), stored)
+        for table, kept in rows.items()
+        for where, stored in stored_rows(kept).items()
+    ]
+    jobs: list[Job] = [*cleanings, *compactions, *cleanings, *(spec for spec, _ in proofs)]
     results = _do(process, endpoint, jobs)[-len(proofs) :]
     return [
-        f"{table.value}: proved is not {is_proved}: {result.details}"
-        for (table, is_proved), result in zip(proofs, results, strict=True)
-        if _is_proved(result) is not is_proved
+        f"{spec.target}: not {stored} stored rows: {result.details}"
+        for (spec, stored), result in zip(proofs, results, strict=True)
+        if not proves(result, stored)
     ]
 
 
-def _conditions(kept: Sequence[object]) -> dict[str, bool]:
-    """Return conditions for the rows that are gone, and for those that are kept, with proofs."""
+def stored_rows(kept: Sequence[Row]) -> dict[str, int]:
+    """Return conditions on rows, and the number of stored rows that meet each.
+
+    The first condition is for rows that are gone, with earlier versions of updated rows. The second
+    one is for the kept rows, and shows that the search finds rows.
+    """
     if not kept:
-        return {"true": True}
-    listed = ", ".join(map(str, kept))
-    return {f"id NOT IN ({listed})": True, f"id IN ({listed})": False}
+        return {"true": 0}
+    listed = ", ".join(f"'{row[0]}|{row[1]}|{row[2]}'" for row in kept)
+    row = "concat_ws('|', id, v, job)"
+    return {f"{row} NOT IN ({listed})": 0, f"{row} IN ({listed})": len(kept)}
 
 
-def _is_proved(result: JobResult) -> object:
+def proves(result: JobResult, stored: int) -> bool:
+    """Return True if a proof of an erasure found this number of stored rows, and nothing else."""
     erasure = result.details["erasure"]
-    return erasure["proved"] if isinstance(erasure, dict) else None
+    if not isinstance(erasure, dict):
+        return False
+    return (erasure["proved"], erasure["rows"]) == (stored == 0, stored)
 
 
 def litter(tables: str) -> list[str]:

@@ -105,8 +105,10 @@ def run_part(options: Options, record: Record) -> Outcome:
         warm_up(options, record, endpoint, _WARM_UP_DB)
         changes = Changes(options.seed, _DB, record)
         has_queue = not record.version.startswith("3.")
-        request = partial(_request, record, endpoint) if has_queue else None
-        cancel = partial(_cancel, record, endpoint) if has_queue else None
+        # The storm waits for these calls.
+        soon = dataclasses.replace(endpoint, call_timeout_s=5.0)
+        request = partial(_request, record, soon) if has_queue else None
+        cancel = partial(_cancel, record, soon) if has_queue else None
         upkeep = [
             Upkeep(options.seed, _DB, record, cleans=False, request=request),
             Upkeep(options.seed, _DB, record, cleans=True, cancel=cancel),
@@ -120,8 +122,8 @@ def run_part(options: Options, record: Record) -> Outcome:
         _keep_no_more(endpoint)
         record.say("compacting and cleaning what is left")
         history = History(plans=changes.plans, commits=changes.commits)
-        ids = {table: [row[0] for row in history.rows_at_the_end(table)] for table in Table}
-        for complaint in tidy_up(options, folder / "tidy-up", endpoint, _DB, ids):
+        rows = {table: history.rows_at_the_end(table) for table in Table}
+        for complaint in tidy_up(options, folder / "tidy-up", endpoint, _DB, rows):
             record.trouble("erasure", complaint)
         for path in litter(ground.place_of(_DB)):
             record.trouble("litter", path)
@@ -164,6 +166,7 @@ def _request(
 
 def _cancel(record: Record, endpoint: MetastoreEndpoint, table: str) -> None:
     """Cancel the compactions of a table, as `hiveacid cancel` does, if the metastore is there."""
+    record.cancels.append(record.now_s)
     try:
         with connect(endpoint) as client:
             found = cancel_compactions(client, TableRef.parse(table))

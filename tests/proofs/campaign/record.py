@@ -33,6 +33,8 @@ class Record:
     errors: Counter[str] = field(default_factory=Counter)
     troubles: list[Trouble] = field(default_factory=list)
     full_disks: list[tuple[float, float | None]] = field(default_factory=list)
+    cancels: list[float] = field(default_factory=list)
+    """The times when the campaign cancelled compactions, or tried to."""
     clock: Callable[[], float] = time.monotonic
     began: float = field(init=False)
 
@@ -60,3 +62,7 @@ class Record:
     def was_disk_full(self, since_s: float) -> bool:
         """Return True if the disk was full at any time since then."""
         return any(end is None or end >= since_s for _begin, end in self.full_disks)
+
+    def was_cancelled(self, since_s: float) -> bool:
+        """Return True if the campaign cancelled compactions at any time since then."""
+        return any(at >= since_s for at in self.cancels)

@@ -1,10 +1,13 @@
-"""What must not lie in the tables once they were compacted and cleaned."""
+"""What must not lie in the tables after they were compacted and cleaned."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.proofs.campaign.errands import litter
+import pytest
+
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from tests.proofs.campaign.errands import litter, proves, stored_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,3 +36,37 @@ def test_older_directories_and_temporary_directories_are_litter(tmp_path: Path) 
         "p=0/_tmp_9-1-c",
         "p=0/base_0000003",
     ]
+
+
+def test_the_proofs_look_for_earlier_versions_of_rows_and_count_the_kept_ones() -> None:
+    row = "concat_ws('|', id, v, job)"
+    assert stored_rows([(1, 5, "a", 1), (2, 6, "b", 2)]) == {
+        f"{row} NOT IN ('1|5|a', '2|6|b')": 0,
+        f"{row} IN ('1|5|a', '2|6|b')": 2,
+    }
+    assert stored_rows([]) == {"true": 0}
+
+
+@pytest.mark.parametrize(
+    ("proved", "rows", "stored", "expected"),
+    [
+        (True, 0, 0, True),
+        (False, 0, 0, False),  # a file could not be read
+        (False, 1, 0, False),
+        (False, 2, 2, True),
+        (False, 1, 2, False),
+        (False, 3, 2, False),
+        (True, 2, 2, False),
+    ],
+)
+def test_a_proof_must_find_exactly_the_stored_rows(
+    proved: bool, rows: int, stored: int, expected: bool
+) -> None:
+    result = JobResult(
+        kind="prove_erasure",
+        job_key="campaign/tidy-up/9",
+        status=JobStatus.NOTHING_TO_DO,
+        table="db.bucketed",
+        details={"erasure": {"proved": proved, "rows": rows}},
+    )
+    assert proves(result, stored) is expected

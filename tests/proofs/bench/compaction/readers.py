@@ -4,7 +4,8 @@ The other process has its own Spark. A reader fails if its rows are not those of
 
 The control is a process that appends to another table and compacts that table: the same work beside
 the readers, but none on their table. So the difference between both is what compactions cost
-readers; the rest is the cost of a busy machine.
+readers; the rest is the cost of a busy machine. An append has few rows, so that each reader reads
+almost the same number of rows. Each compaction is a major one and writes the whole base.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from tests.proofs.bench.acid import AcidTable, run_job
 from tests.proofs.bench.check import WrongRowsError
 from tests.proofs.bench.data import generate
@@ -30,38 +32,52 @@ from tests.proofs.bench.sizes import Sizes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
+    from multiprocessing.sharedctypes import Synchronized
+    from pathlib import Path
 
     from airflow_hiveacid.format.table import TableInfo
     from tests.proofs.bench.compaction.ground import Ground
-    from tests.proofs.bench.data import Workload
 
 _PAUSE_S: Final = 1.0
+_FEW: Final = Sizes(rows=10_000)
+_COMPACT: Final = "compact"
+_OVERWRITE: Final = "overwrite"
 
 
 def measure_readers(ground: Ground) -> None:
     """Measure readers alone, and beside compactions, OVERWRITEs, both, and the control."""
-    rows, count = ground.size(1_000_000, 10_000), ground.size(8, 2)
-    workload = generate(FOLDER, Sizes(rows=rows))
+    rows, count = ground.size(1_000_000, 10_000), ground.size(24, 2)
+    base = generate(FOLDER, Sizes(rows=rows)).base
+    append = generate(FOLDER, _FEW).appends[0]
     table, other = (AcidTable.create(ground.lab, name) for name in ("readers", "control"))
-    table.overwrite(workload.base)
-    other.overwrite(workload.base)
-    readers = _Readers(table=table, workload=workload)
-    readers.read(1)
-    alone, _ = readers.read(count)
+    table.overwrite(base)
+    other.overwrite(base)
+    readers = _Readers(table=table, base_rows=rows)
+    nothing = Progress.none()
+    readers.read(1, nothing)
+    alone, _ = readers.read(count, nothing)
     found = {}
     for name, written, works in (
-        ("compactions of another table, the control", other, ("compact",)),
-        ("compactions", table, ("compact",)),
-        ("OVERWRITEs", table, ("overwrite",)),
-        ("compactions and OVERWRITEs", table, ("overwrite", "compact")),
+        ("compactions of another table, the control", other, (_COMPACT,)),
+        ("compactions", table, (_COMPACT,)),
+        ("OVERWRITEs", table, (_OVERWRITE,)),
+        ("compactions and OVERWRITEs", table, (_OVERWRITE, _COMPACT)),
     ):
-        with _beside(written, workload, works):
-            reads, waits = readers.read(count)
+        table.overwrite(base)
+        with _beside(written, base, append, works) as progress:
+            seen = progress if written is table else nothing
+            compacted = progress.compacted.value
+            reads, waits = readers.read(count, seen)
+            compacted = progress.compacted.value - compacted
+        if _COMPACT in works and not compacted:
+            raise WrongRowsError(f"no compaction was committed while readers read, beside {name}")
         found[name] = [read / median(alone) for read in reads]
-        limit = 1.2 if written is table and "compact" in works else None
+        limit = 1.2 if written is table and _COMPACT in works else None
         case = f"readers of {rows:,} rows beside {name}"
         ground.found(case, "of the seconds alone", found[name], limit)
         ground.found(f"{case}: the longest wait for a lock", "s", max(waits))
+        if _COMPACT in works:
+            ground.found(f"{case}: compactions meanwhile", "committed", compacted)
     control, compactions = list(found.values())[:2]
     ground.found(
         f"readers of {rows:,} rows: compactions beside the control",
@@ -74,36 +90,75 @@ def measure_readers(ground: Ground) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The numbers of writes of the other process to its table, shared between the processes.
+
+    Attributes:
+        begun: Appends that have begun, or have ended.
+        ended: Appends that have ended, or None if OVERWRITEs may have removed their rows.
+        compacted: Committed compactions.
+    """
+
+    begun: Synchronized[int]
+    ended: Synchronized[int] | None
+    compacted: Synchronized[int]
+
+    @classmethod
+    def none(cls, *, with_overwrites: bool = False) -> Progress:
+        """Return the progress of a process that has not begun."""
+        context = multiprocessing.get_context("spawn")
+        return cls(
+            begun=context.Value("i", 0),
+            ended=None if with_overwrites else context.Value("i", 0),
+            compacted=context.Value("i", 0),
+        )
+
+    def least(self) -> int:
+        """Return the number of appends whose rows a reader that begins now must see."""
+        return 0 if self.ended is None else self.ended.value
+
+
+def require_whole_writes(rows: int, base_rows: int, least: int, most: int) -> None:
+    """Check that these are the rows of the base and of whole appends.
+
+    Raises:
+        WrongRowsError: they are not, or the number of appends is not between `least` and `most`.
+    """
+    appends, part = divmod(rows - base_rows, _FEW.append_rows)
+    if part or not least <= appends <= most:
+        raise WrongRowsError(
+            f"a reader saw {rows} rows: not those of a base of {base_rows} rows and of {least} to"
+            f" {most} appends of {_FEW.append_rows} rows"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Readers:
     """Readers of one table, in turn."""
 
     table: AcidTable
-    workload: Workload
+    base_rows: int
 
-    def read(self, count: int) -> tuple[list[float], list[float]]:
+    def read(self, count: int, progress: Progress) -> tuple[list[float], list[float]]:
         """Read everything repeatedly; return the seconds of each read, and of its wait for locks.
-
-        The appends make the table larger, so the seconds are those of the rows of the base.
 
         Raises:
             WrongRowsError: A reader saw a part of a write.
         """
         reads, waits = [], []
         for _ in range(count):
+            least = progress.least()
             began = time.monotonic()
             with self.table.snapshot() as snapshot:
                 waits.append(time.monotonic() - began)
                 ((rows,),) = read_everything(self.table.rows(snapshot, None))
-            seconds = time.monotonic() - began
-            sizes = self.workload.sizes
-            reads.append(seconds * sizes.rows / int(str(rows)))
-            if (int(str(rows)) - sizes.rows) % sizes.append_rows:
-                raise WrongRowsError(f"a reader saw {rows} rows, which is a part of a write")
+            reads.append(time.monotonic() - began)
+            require_whole_writes(int(str(rows)), self.base_rows, least, progress.begun.value)
         return reads, waits
 
 
 @contextmanager
-def _beside(table: AcidTable, workload: Workload, works: Sequence[str]) -> Iterator[None]:
+def _beside(table: AcidTable, base: Path, append: Path, works: Sequence[str]) -> Iterator[Progress]:
     """Run a block while another process appends and does these works.
 
     Raises:
@@ -111,6 +166,7 @@ def _beside(table: AcidTable, workload: Workload, works: Sequence[str]) -> Itera
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
+    progress = Progress.none(with_overwrites=_OVERWRITE in works)
     lab = partial(
         Lab,
         endpoint=table.lab.endpoint,
@@ -118,41 +174,61 @@ def _beside(table: AcidTable, workload: Workload, works: Sequence[str]) -> Itera
         folder=table.lab.folder / "beside",
         database=table.lab.database,
     )
-    other = context.Process(target=_write, args=(lab, table.info, workload, works, there))
+    other = context.Process(
+        target=_write, args=(lab, table.info, base, append, works, progress, there)
+    )
     other.start()
     there.close()
     try:
         here.recv()  # its first round has ended, so its JVM is warm
-        yield
+        yield progress
     finally:
         here.close()
         other.join()
-    if other.exitcode:
-        raise WrongRowsError("the process beside the readers failed; it has printed the reason")
+        if other.exitcode:
+            raise WrongRowsError("the process beside the readers failed; it has printed the reason")
 
 
 def _write(
     lab_of: partial[Lab],
     info: TableInfo,
-    workload: Workload,
+    base: Path,
+    append: Path,
     works: Sequence[str],
+    progress: Progress,
     connection: Connection,
 ) -> None:
     """Append, then do the works at the same time; repeat until the connection is closed."""
     spark = session(lab_of.keywords["folder"], {"spark.master": "local[1]"})
     table = AcidTable(lab=lab_of(spark=spark), info=info)
-    spec = CompactSpec(target=str(info.ref), delta_count=1)
     does: dict[str, Callable[[], object]] = {
-        "overwrite": partial(table.overwrite, workload.base),
-        "compact": partial(run_job, table.lab, spec),
+        _OVERWRITE: partial(table.overwrite, base),
+        _COMPACT: partial(_compact, table, progress, must_commit=_OVERWRITE not in works),
     }
     is_first = True
     with ThreadPoolExecutor() as pool:
         while is_first or not connection.poll(_PAUSE_S):
-            table.append(workload.appends[0])
+            progress.begun.value += 1
+            table.append(append)
+            if progress.ended is not None:
+                progress.ended.value += 1
             for done in [pool.submit(does[work]) for work in works]:
                 done.result()
             if is_first:
                 connection.send(None)
             is_first = False
     spark.stop()
+
+
+def _compact(table: AcidTable, progress: Progress, *, must_commit: bool) -> None:
+    """Run a major compaction. Beside an OVERWRITE, it may have nothing to do.
+
+    Raises:
+        WrongRowsError: It was not committed.
+    """
+    spec = CompactSpec(target=str(table.info.ref), choice=CompactionChoice.MAJOR)
+    result = run_job(table.lab, spec)
+    if result.status is JobStatus.COMMITTED:
+        progress.compacted.value += 1
+    elif must_commit:
+        raise WrongRowsError(f"a compaction ended as {result.status.value}: {result}")

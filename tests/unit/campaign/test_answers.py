@@ -1,0 +1,72 @@
+"""The failures of jobs that the campaign expects, and those that are troubles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    HiveAcidError,
+    PartitionNotFoundError,
+)
+from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    CompactTablesSpec,
+)
+from tests.proofs.campaign.answers import Doing, note_answer
+from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.work import Task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.jobs.specs.job import Job
+
+COMPACT = CompactSpec(target="db.t", choice=CompactionChoice.MAJOR)
+COMPACT_TABLES = CompactTablesSpec(tables=("db.*",), choice=CompactionChoice.AUTO)
+CLEAN = CleanSpec(target="db.t")
+CANCELLED = CompactionCancelledError(
+    table="db.t", partition="", entry_id=7, state="failed", why="cancelled by root"
+)
+NO_PARTITION = PartitionNotFoundError(table="db.t", partition="p=1")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    return Record(version="4.0.1", file=tmp_path / "events.jsonl", say=lambda _: None)
+
+
+def fail(record: Record, job: Job, error: HiveAcidError, *, began_s: float = 10.0) -> int:
+    """Record a failed job; return the number of troubles."""
+    doing = Doing(task=Task(key="campaign/1", job=job), attempt="1", began_s=began_s, offset=0)
+    result = JobResult(
+        kind="compact",
+        job_key="campaign/1",
+        status=JobStatus.FAILED,
+        table="db.t",
+        error=JobError.of(error),
+    )
+    assert not note_answer(record, "compactor", doing, result, is_zombie=False)
+    return len(record.troubles)
+
+
+@pytest.mark.parametrize("job", [COMPACT, COMPACT_TABLES])
+def test_a_compaction_may_be_cancelled_only_if_the_campaign_has_cancelled_it(
+    record: Record, job: Job
+) -> None:
+    assert fail(record, job, CANCELLED) == 1
+    record.cancels.append(9.0)
+    assert fail(record, job, CANCELLED) == 2
+    record.cancels.append(11.0)
+    assert fail(record, job, CANCELLED) == 2
+    assert fail(record, CLEAN, CANCELLED) == 3
+
+
+def test_only_a_compaction_may_miss_its_partition(record: Record) -> None:
+    assert fail(record, COMPACT, NO_PARTITION) == 0
+    assert fail(record, CLEAN, NO_PARTITION) == 1
