@@ -58,6 +58,9 @@ LEAST_BYTES: Final = 256 << 10
 MOST_SMALL: Final = 256
 """The most stripes below `LARGE_BYTES` that are copied into one file."""
 
+_ROWS_PER_CHECK: Final = 64 << 10
+"""Rows per batch when identities are checked, 28 bytes each; each batch costs some fixed time."""
+
 _VERSION: Final = [0, 12]
 # For each ORC writer, the oldest version that formats stripes like our writers. For the C++ writer,
 # this is the oldest version that Arrow has used. For Java's writer, this is the first version that
@@ -304,7 +307,7 @@ def _range(
     """Return the identity range of one stripe; the stripe must not be empty."""
     ends: list[RecordIdentifier] = []
     all_stay = True
-    for batch in read_events(file, (), stripes=[number], tail=tail):
+    for batch in read_events(file, (), stripes=[number], batch_rows=_ROWS_PER_CHECK, tail=tail):
         ends += identity_at(batch, 0), identity_at(batch, -1)
         all_stay = all_stay and stays(batch)
     first, last = ends[0], ends[-1]
@@ -319,8 +322,9 @@ def _range(
 def _stays(batch: pa.RecordBatch, *, write_ids: ValidWriteIdList, bucket_id: BucketId) -> bool:
     """Return whether all rows are visible, belong to this bucket, and have distinct identities."""
     current, keys = current_write_ids(batch), Keys.of(batch)
+    properties = keys.bucket[:1] if keys.is_one_run() else np.unique(keys.bucket)
     try:
-        buckets = {decode(BucketProperty(int(p))).bucket_id for p in np.unique(keys.bucket)}
+        buckets = {decode(BucketProperty(int(p))).bucket_id for p in properties}
     except InvalidNameError:
         return False
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pyarrow as pa
@@ -42,6 +43,17 @@ def test_keys_are_ordered_as_signed_integers_column_by_column() -> None:
         turned[at], turned[at + 1] = turned[at + 1], turned[at]
         assert keys(turned).is_sorted() == (ROWS[at] == ROWS[at + 1])
     assert [keys(ROWS[::-1]).at(i) for i in keys(ROWS[::-1]).order()] == ROWS
+
+
+def test_the_first_row_out_of_order_is_found_in_every_short_sequence() -> None:
+    some = [(1, 1, 1), (1, 1, 2), (1, 2, 1), (2, 1, 1)]
+    for rows in itertools.chain(*(itertools.product(some, repeat=n) for n in range(5))):
+        found, pairs = keys(list(rows)), list(itertools.pairwise(rows))
+        below = (at for at, (one, after) in enumerate(pairs, 1) if after < one)
+        not_above = (at for at, (one, after) in enumerate(pairs, 1) if after <= one)
+        assert found.first_out_of_order() == next(below, None), rows
+        assert found.first_out_of_order(strictly=True) == next(not_above, None), rows
+        assert found.is_one_run() == (len({row[:2] for row in rows}) <= 1), rows
 
 
 def test_equal_rows_keep_their_order_when_sorted() -> None:
