@@ -17,7 +17,6 @@ from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from tests.support.spark_lab import Lab
 
@@ -110,16 +109,16 @@ def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_th
     _fill(lab)
     before, nap_s = lab.rows("whole"), 120.0
 
-    def nap(_: object) -> Iterator[object]:
+    def nap(_: object) -> tuple[()]:
         time.sleep(nap_s)
-        yield from ()
+        return ()
 
     spec = CompactTablesSpec(
         tables=(f"{lab.db}.[pw]*",), delta_count=3, until_s=time.time() + 20, at_end=AtEnd.STOP
     )
     began_s = time.monotonic()
     with monkeypatch.context() as patch:
-        patch.setattr(bucket_tasks, "_compact_task", nap)
+        patch.setattr(bucket_tasks, "_compact", nap)
         result = lab.run(spec)
     assert 15 < time.monotonic() - began_s < nap_s
     assert (result.status, result.details["window_ended"]) == (JobStatus.NOTHING_TO_DO, True)

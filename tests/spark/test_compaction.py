@@ -32,8 +32,6 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "name": "string"}
@@ -140,13 +138,13 @@ def test_several_tasks_compact_a_large_bucket_into_one_file(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, choice: CompactionChoice
 ) -> None:
     pieces: list[int] = []
-    run = bucket_tasks.run_tasks
+    run: Any = bucket_tasks.task_results
 
-    def run_tasks(spark: Any, task: Any, works: Any, schema: str) -> DataFrame:  # noqa: ANN401
+    def task_results(spark: Any, task: Any, works: Any) -> Any:  # noqa: ANN401
         pieces.append(len(works))
-        return run(spark, task, works, schema)
+        return run(spark, task, works)
 
-    monkeypatch.setattr(bucket_tasks, "run_tasks", run_tasks)
+    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
     monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 1)
     lab4.table("t", COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
     rows = history(lab4)

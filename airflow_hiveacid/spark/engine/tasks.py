@@ -1,4 +1,4 @@
-"""Execution of pieces of work in Spark tasks, with several pieces per task and rows as Arrow.
+"""Execution of pieces of work in Spark tasks, with several pieces per task.
 
 The function must be importable, and its pieces must be plain values (no session, no client, no
 lambda). Executors get function and pieces by pickle, so a retried task reads the same snapshot.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @contextmanager
@@ -78,11 +79,35 @@ def run_tasks(
     """
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    run = partial(_run, function=function, tasks=Packed.of(tasks))
+    run = partial(_rows, function=function, tasks=Packed.of(tasks))
     return ids.mapInArrow(with_tokens(run), schema)
 
 
-def _run(
+def task_results(
+    spark: SparkSession, function: Callable[[_T], _R], pieces: Sequence[_T]
+) -> list[_R]:
+    """Call the function for each piece in Spark tasks; return the results in the pieces' order.
+
+    A frame of `run_tasks` would need a query plan, which costs more than twice as much CPU time as
+    the job itself. But frames have Python workers of their own. So a job that also runs frames must
+    use `run_tasks`.
+
+    Args:
+        spark: the session.
+        function: the function that turns a piece into a result; results are sent as pickles.
+        pieces: the pieces of work, in order. Small pieces share a task.
+    """
+    context = spark.sparkContext
+    tasks = into_tasks(pieces, context.defaultParallelism, work_of)
+    if not tasks:
+        return []
+    numbers = context.parallelize(range(len(tasks)), len(tasks))
+    run = partial(_results, function=function, tasks=Packed.of(tasks))
+    found: list[_R] = numbers.mapPartitions(with_tokens(run)).collect()
+    return found
+
+
+def _rows(
     batches: Iterator[pa.RecordBatch],
     *,
     function: Callable[[_T], Iterator[pa.RecordBatch]],
@@ -93,3 +118,11 @@ def _run(
             for index in batch.column("id").to_pylist():
                 for piece in tasks[index]:
                     yield from function(piece)
+
+
+def _results(
+    numbers: Iterator[int], *, function: Callable[[_T], _R], tasks: Packed[_T]
+) -> Iterator[_R]:
+    with task_body():
+        for number in numbers:
+            yield from map(function, tasks[number])

@@ -8,31 +8,23 @@ all parts, then one task for each bucket joins them.
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import uuid
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import pyarrow as pa
-
-from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
-from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.tasks import task_results
 from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile, compact_bucket
-from airflow_hiveacid.storage.acid.write.bucket_parts import (
-    CompactedPart,
-    compact_part,
-    split_compaction,
-)
+from airflow_hiveacid.storage.acid.write.bucket_parts import compact_part, split_compaction
 from airflow_hiveacid.storage.plain.compact import compact_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
     from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
-    from airflow_hiveacid.storage.acid.write.bucket_parts import SplitCompaction
+    from airflow_hiveacid.storage.acid.write.bucket_parts import CompactedPart, SplitCompaction
     from airflow_hiveacid.storage.plain.compact import PlainCompaction
 
 _W = TypeVar("_W")
@@ -44,23 +36,6 @@ LEAST_PART_BYTES: Final = 128 << 20
 """The minimum size of a part. A smaller part would cost more than it saves."""
 
 _PARTS_PER_CORE: Final = 3
-
-_FILES_SCHEMA: Final = "directory string, bucket int, attempt string, rows long, size_bytes long"
-_FILES_ARROW: Final = pa.schema(
-    [
-        ("directory", pa.string()),
-        ("bucket", pa.int32()),
-        ("attempt", pa.string()),
-        ("rows", pa.int64()),
-        ("size_bytes", pa.int64()),
-    ]
-)
-# The columns of a part's file, the stripes to copy as JSON, and the number of rows read. The
-# columns of the file are NULL if no row had to be decoded.
-_PARTS_SCHEMA: Final = f"{_FILES_SCHEMA}, whole string, rows_read long"
-_PARTS_ARROW: Final = pa.schema(
-    [*_FILES_ARROW, pa.field("whole", pa.string()), pa.field("rows_read", pa.int64())]
-)
 
 
 def compact_buckets(spark: SparkSession, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
@@ -74,10 +49,10 @@ def compact_buckets(spark: SparkSession, works: Sequence[BucketCompaction]) -> l
     if split:
         parts = [part for one in split for part in one.parts]
         log.info("compacting %d large buckets in %d parts", len(split), len(parts))
-        done = iter(_collected(spark, _compact_part_task, parts, _PARTS_SCHEMA, _part))
+        done = iter(_results(spark, _compact_part, parts))
         for one in split:
             rest += one.rest(list(itertools.islice(done, len(one.parts))))
-    return _collected(spark, _compact_task, rest, _FILES_SCHEMA, _file)
+    return [file for files in _results(spark, _compact, rest) for file in files]
 
 
 def compact_plain_files(
@@ -89,7 +64,7 @@ def compact_plain_files(
         HiveAcidError: a task raised this error.
         JobFailedError: Spark failed for another reason.
     """
-    return _collected(spark, _compact_plain_task, works, _FILES_SCHEMA, _file)
+    return _results(spark, _compact_plain, works)
 
 
 def _split_large(
@@ -118,13 +93,7 @@ def _size(work: BucketCompaction) -> int:
     return sum(file.length for file in work.inserts)
 
 
-def _collected(
-    spark: SparkSession,
-    task: Callable[[_W], Iterator[pa.RecordBatch]],
-    works: Sequence[_W],
-    schema: str,
-    read: Callable[[Row], _R],
-) -> list[_R]:
+def _results(spark: SparkSession, task: Callable[[_W], _R], works: Sequence[_W]) -> list[_R]:
     """Run the tasks and return their results in the order of `works`.
 
     Raises:
@@ -133,63 +102,27 @@ def _collected(
     """
     try:
         with typed_failures():
-            return [read(row) for row in run_tasks(spark, task, works, schema).collect()]
+            return task_results(spark, task, works)
     except SPARK_ERRORS as error:
         log.exception("a compaction's tasks failed")
         raise job_failure(error) from error
 
 
-def _file(row: Row) -> CompactedFile:
-    return CompactedFile(
-        directory=row.directory,
-        bucket_id=BucketId(row.bucket),
-        attempt=row.attempt,
-        rows=row.rows,
-        size_bytes=row.size_bytes,
-    )
+def _compact(work: BucketCompaction) -> tuple[CompactedFile, ...]:
+    return compact_bucket(work, uuid.uuid4().hex)
 
 
-def _part(row: Row) -> CompactedPart:
-    return CompactedPart(
-        file=None if row.attempt is None else _file(row),
-        whole={key: tuple(numbers) for key, numbers in json.loads(row.whole).items()},
-        rows_read=row.rows_read,
-    )
+def _compact_part(work: BucketCompaction) -> CompactedPart:
+    return compact_part(work, uuid.uuid4().hex)
 
 
-def _record(file: CompactedFile) -> dict[str, object]:
-    return {
-        "directory": file.directory,
-        "bucket": int(file.bucket_id),
-        "attempt": file.attempt,
-        "rows": file.rows,
-        "size_bytes": file.size_bytes,
-    }
-
-
-def _compact_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
-    files = compact_bucket(work, uuid.uuid4().hex)
-    yield pa.RecordBatch.from_pylist([_record(file) for file in files], schema=_FILES_ARROW)
-
-
-def _compact_part_task(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
-    part = compact_part(work, uuid.uuid4().hex)
-    row = {
-        **({} if part.file is None else _record(part.file)),
-        "whole": json.dumps(part.whole),
-        "rows_read": part.rows_read,
-    }
-    yield pa.RecordBatch.from_pylist([row], schema=_PARTS_ARROW)
-
-
-def _compact_plain_task(work: PlainCompaction) -> Iterator[pa.RecordBatch]:
+def _compact_plain(work: PlainCompaction) -> CompactedFile:
     attempt = uuid.uuid4().hex
     written = compact_plain(work, attempt)
-    file = CompactedFile(
+    return CompactedFile(
         directory=work.directory,
         bucket_id=work.number,
         attempt=attempt,
         rows=written.rows,
         size_bytes=written.size_bytes,
     )
-    yield pa.RecordBatch.from_pylist([_record(file)], schema=_FILES_ARROW)

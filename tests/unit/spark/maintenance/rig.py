@@ -45,15 +45,14 @@ BUCKET_0 = BucketProperty(0x20000000)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the tasks of a compaction right here."""
 
-    def run(_: object, task: Callable[..., Iterator[pa.RecordBatch]], works: Any, __: str) -> Any:  # noqa: ANN401
-        rows = [row for work in works for batch in task(work) for row in batch.to_pylist()]
-        return SimpleNamespace(collect=lambda: [SimpleNamespace(**row) for row in rows])
+    def results(_: object, task: Callable[[Any], Any], works: Sequence[Any]) -> list[Any]:
+        return list(map(task, works))
 
     @contextmanager
     def group(_: object, __: str) -> Iterator[Callable[[], None]]:
         yield lambda: None
 
-    monkeypatch.setattr(bucket_tasks, "run_tasks", run)
+    monkeypatch.setattr(bucket_tasks, "task_results", results)
     monkeypatch.setattr(compact_module, "job_group", group)
 
 

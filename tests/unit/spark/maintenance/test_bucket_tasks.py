@@ -107,13 +107,13 @@ def test_large_buckets_are_split_and_each_bucket_becomes_one_file(
     monkeypatch.setattr(whole_stripes, "LEAST_BYTES", 1)
     monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 20_000)
     split: list[int] = []
-    run = bucket_tasks.run_tasks
+    run: Any = bucket_tasks.task_results
 
-    def run_tasks(spark: Any, task: Any, found: Any, schema: str) -> Any:  # noqa: ANN401
+    def task_results(spark: Any, task: Any, found: Any) -> Any:  # noqa: ANN401
         split.append(len(found))
-        return run(spark, task, found, schema)
+        return run(spark, task, found)
 
-    monkeypatch.setattr(bucket_tasks, "run_tasks", run_tasks)
+    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
     expected = {
         (file.directory, file.bucket_id): content(table, file)
         for work in works(table, *outputs)

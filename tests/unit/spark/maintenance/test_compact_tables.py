@@ -261,18 +261,15 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     monkeypatch.setattr(side_by_side, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
-    run: Any = bucket_tasks.run_tasks
+    run: Any = bucket_tasks.task_results
 
-    def run_tasks(spark: object, task: object, works: Any, schema: str) -> Any:  # noqa: ANN401
-        def fail() -> None:
-            raise PySparkException(text)
-
+    def task_results(spark: object, task: object, works: Any) -> Any:  # noqa: ANN401
         begun.append(works[0].staging.location)
         if begun[-1] == bad.location:
-            return SimpleNamespace(collect=fail)
-        return run(spark, task, works, schema)
+            raise PySparkException(text)
+        return run(spark, task, works)
 
-    monkeypatch.setattr(bucket_tasks, "run_tasks", run_tasks)
+    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
     with pytest.raises(PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]

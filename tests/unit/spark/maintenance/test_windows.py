@@ -150,7 +150,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
             assert cancelled.acquire(timeout=10)
         raise JobFailedError("Job 1 cancelled as part of cancellation of all jobs")
 
-    monkeypatch.setattr(bucket_tasks, "_collected", work)
+    monkeypatch.setattr(bucket_tasks, "_results", work)
     job = warehouse.job("default.*", until_s=_END_S, at_end=AtEnd.STOP)
     job.spark = pretended_spark()
     job.spark.sparkContext.cancelAllJobs = cancelled.release
@@ -167,7 +167,7 @@ def test_before_the_end_a_failed_job_of_spark_is_a_failure(
     def fail(*_: object) -> None:
         raise JobFailedError("out of memory")
 
-    monkeypatch.setattr(bucket_tasks, "_collected", fail)
+    monkeypatch.setattr(bucket_tasks, "_results", fail)
     warehouse.table("a", 3)
     with pytest.raises(PartitionsFailedError, match="out of memory"):
         run(warehouse, at_end)
@@ -181,7 +181,7 @@ def test_the_end_of_a_window_hides_no_other_failure(
         night.end()
         raise error
 
-    monkeypatch.setattr(bucket_tasks, "_collected", fail)
+    monkeypatch.setattr(bucket_tasks, "_results", fail)
     warehouse.table("a", 3)
     with pytest.raises(
         PartitionsFailedError if isinstance(error, StorageError) else TaskKilledError

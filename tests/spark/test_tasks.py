@@ -1,0 +1,44 @@
+"""Results of pieces of work that tasks of a real Spark compute."""
+
+from __future__ import annotations
+
+from operator import attrgetter, methodcaller
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_hiveacid.format.errors import StorageError
+from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.tasks import task_results
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def columns(count: int) -> list[Column]:
+    return [Column(name=f"c{at}", type="int") for at in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 30])
+def test_results_are_in_the_order_of_the_pieces(spark: SparkSession, count: int) -> None:
+    found: list[Any] = task_results(spark, attrgetter("name"), columns(count))
+    assert found == [f"c{at}" for at in range(count)]
+
+
+def test_a_typed_error_of_a_task_reaches_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    missing = AcidFile(
+        store=LOCAL_STORE,
+        path=str(tmp_path / "bucket_00000"),
+        key="bucket_00000",
+        length=100,
+        kind=FileKind.DATA,
+        bucket_id=BucketId(0),
+    )
+    with pytest.raises(StorageError, match="bucket_00000"), typed_failures():
+        task_results(spark, methodcaller("tail"), [missing])
