@@ -369,6 +369,7 @@ def as_ours(footer: pb.Footer, _postscript: pb.PostScript, _metadata: pb.Metadat
     footer.types.extend(acid_types(PLAIN))
 
 
+@pytest.mark.parametrize("rows_per_check", [1, 64])
 @pytest.mark.parametrize(
     "odd",
     [
@@ -379,7 +380,10 @@ def as_ours(footer: pb.Footer, _postscript: pb.PostScript, _metadata: pb.Metadat
     ],
     ids=["another bucket's", "another write's", "twice", "nobody's"],
 )
-def test_a_stripe_with_an_unexpected_row_identity_is_not_copied(tmp_path: Path, odd: Event) -> None:
+def test_a_stripe_with_an_unexpected_row_identity_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: Event, rows_per_check: int
+) -> None:
+    monkeypatch.setattr(module, "_ROWS_PER_CHECK", rows_per_check)
     for write_id, events in ((1, [insert(1, 6, 6), odd]), (3, [insert(3, 0, 0), insert(3, 1, 1)])):
         path = tmp_path / f"delta_000000{write_id}_000000{write_id}/bucket_00000"
         with_tail(write_acid(path, sorted(events, key=lambda one: one[:4])), as_ours)
