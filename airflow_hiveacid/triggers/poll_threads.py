@@ -60,10 +60,13 @@ async def poll_in_thread(
     """
     # Not asyncio.wait_for: in Python 3.11, it loses a cancellation that arrives together with the
     # result. The trigger would go on polling after Airflow has cancelled it.
+    limit = asyncio.timeout(longest_s)
     try:
-        async with asyncio.timeout(longest_s):
+        async with limit:
             return await in_thread_of(endpoint.uris, look)
     except TimeoutError as error:
+        if not limit.expired():
+            raise  # `look` raised it
         raise MetastoreUnavailableError(
             uris=endpoint.uris,
             method="a poll of the table",

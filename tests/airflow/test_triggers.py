@@ -408,6 +408,16 @@ def test_a_poll_that_is_cancelled_while_its_result_arrives_is_cancelled(turns: i
     asyncio.run(cancel())
 
 
+def test_a_timeout_error_of_the_poll_itself_is_not_its_time_limit() -> None:
+    endpoint = MetastoreEndpoint(uris=("thrift://timed-out:9083",))
+
+    def look() -> None:
+        raise TimeoutError("of a socket")
+
+    with pytest.raises(TimeoutError, match="of a socket"):
+        asyncio.run(poll_in_thread(endpoint, look))
+
+
 def test_at_most_four_polls_of_one_metastore_run_concurrently() -> None:
     names: set[str] = set()
     endpoint = MetastoreEndpoint(uris=("thrift://busy:9083",))

@@ -17,7 +17,6 @@ from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 
 if TYPE_CHECKING:
-
     from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}

@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_results
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
@@ -29,6 +29,14 @@ def columns(count: int) -> list[Column]:
 def test_results_are_in_the_order_of_the_pieces(spark: SparkSession, count: int) -> None:
     found: list[Any] = task_results(spark, attrgetter("name"), columns(count))
     assert found == [f"c{at}" for at in range(count)]
+
+
+def test_a_stop_iteration_of_a_task_is_an_error(spark: SparkSession) -> None:
+    def stop(_: Column) -> str:
+        raise StopIteration
+
+    with pytest.raises(SPARK_ERRORS, match="StopIteration"):
+        task_results(spark, stop, columns(2))
 
 
 def test_a_typed_error_of_a_task_reaches_the_driver(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Translation of Spark's failures into our typed errors.
 
-An error raised in a Python worker reaches the driver as text inside a PySparkException. One marked
-line in that text contains our typed error: `worker_errors` writes the line, and `typed_failures`
-parses it.
+An error raised in a Python worker reaches the driver as text: a frame raises a PySparkException, an
+RDD a Py4JJavaError. One marked line in that text contains our typed error: `worker_errors` writes
+the line, and `typed_failures` parses it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ _UNREAD: Final = re.compile(
 _TOO_LARGE: Final = re.compile(
     r"An error occurred while calling [^\n]*\n: java\.lang\."
     r"(?P<what>(?:OutOfMemoryError|NegativeArraySizeException)[^\n]*)"
+)
+# The last line of a traceback of Python: the error's type and the first line of its text.
+_OF_PYTHON: Final = re.compile(
+    r"^Traceback \(most recent call last\):\n(?: .*\n)+(\S.*)", re.MULTILINE
 )
 _WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
 # If PySpark does not know an error's type, the message begins with the error's condition in
@@ -97,8 +101,10 @@ def typed_failures() -> Iterator[None]:
 
 def job_failure(error: Exception) -> JobFailedError:
     """Return an error of Spark as a typed error, without its stack trace and plan."""
-    reason = reason_of(error).rstrip(".")
-    return JobFailedError(f"{type(error).__name__}: {reason}. The driver's log has the details")
+    found = _OF_PYTHON.findall(str(error))
+    kind = "a Python worker failed" if found else type(error).__name__
+    reason = (found[-1] if found else reason_of(error)).rstrip(".")
+    return JobFailedError(f"{kind}: {reason}. The driver's log has the details")
 
 
 def beneath(error: BaseException) -> BaseException:

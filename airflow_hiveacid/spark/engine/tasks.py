@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JError
 
+from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.spark.engine.pieces import Packed, into_tasks, work_of
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
 from airflow_hiveacid.spark.engine.workers import task_body
@@ -88,14 +89,17 @@ def task_results(
 ) -> list[_R]:
     """Call the function for each piece in Spark tasks; return the results in the pieces' order.
 
-    A frame of `run_tasks` would need a query plan, which costs more than twice as much CPU time as
-    the job itself. But frames have Python workers of their own. So a job that also runs frames must
-    use `run_tasks`.
+    The frame of `run_tasks` needs a query plan, which costs the driver more CPU time than the rest
+    of a small Spark job. But frames have Python workers of their own. So a job that also runs
+    frames must use `run_tasks`.
 
     Args:
         spark: the session.
         function: the function that turns a piece into a result; results are sent as pickles.
         pieces: the pieces of work, in order. Small pieces share a task.
+
+    Raises:
+        JobFailedError: results are missing.
     """
     context = spark.sparkContext
     tasks = into_tasks(pieces, context.defaultParallelism, work_of)
@@ -104,6 +108,10 @@ def task_results(
     numbers = context.parallelize(range(len(tasks)), len(tasks))
     run = partial(_results, function=function, tasks=Packed.of(tasks))
     found: list[_R] = numbers.mapPartitions(with_tokens(run)).collect()
+    if len(found) != len(pieces):
+        raise JobFailedError(
+            f"Spark returned {len(found)} results for {len(pieces)} pieces of work"
+        )
     return found
 
 
@@ -125,4 +133,6 @@ def _results(
 ) -> Iterator[_R]:
     with task_body():
         for number in numbers:
-            yield from map(function, tasks[number])
+            for piece in tasks[number]:
+                # Not `map`: it would end early if the function raised StopIteration.
+                yield function(piece)

@@ -11,15 +11,20 @@ from airflow_hiveacid.format.errors import (
     FencedError,
     HiveAcidError,
     PartitionNotFoundError,
+    PartitionsFailedError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec, RebalanceSpec
 
 if TYPE_CHECKING:
     from tests.proofs.campaign.record import Record
     from tests.proofs.campaign.work import Task
 
 _FORESEEN: Final = (FencedError, CommitStateUnknownError)
+
+# A PartitionsFailedError is retryable, whatever has failed. These words are those of a
+# CorruptFileError and a JobFailedError.
+_OF_FINAL_ERRORS: Final = (" is damaged: ", "The driver's log has the details")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +62,16 @@ def note_answer(
 
 
 def _is_foreseen(record: Record, error: HiveAcidError, doing: Doing) -> bool:
-    if error.retryable or isinstance(error, _FORESEEN) or record.was_disk_full(doing.began_s):
+    if record.was_disk_full(doing.began_s):
         return True
-    if not isinstance(doing.task.job, CompactSpec | CompactTablesSpec):
-        return False
+    if isinstance(error, PartitionsFailedError):
+        return not any(words in str(error) for words in _OF_FINAL_ERRORS)
+    if error.retryable or isinstance(error, _FORESEEN):
+        return True
+    is_compaction = isinstance(doing.task.job, CompactSpec | CompactTablesSpec)
     if isinstance(error, CompactionCancelledError):
-        return record.was_cancelled(doing.began_s)
+        return is_compaction and record.was_cancelled(doing.began_s)
     # No job has written the partition yet.
-    return isinstance(error, PartitionNotFoundError)
+    return isinstance(error, PartitionNotFoundError) and (
+        is_compaction or isinstance(doing.task.job, RebalanceSpec)
+    )

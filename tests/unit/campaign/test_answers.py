@@ -8,8 +8,11 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
+    CorruptFileError,
     HiveAcidError,
+    MetastoreUnavailableError,
     PartitionNotFoundError,
+    PartitionsFailedError,
 )
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import (
@@ -17,7 +20,9 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactionChoice,
     CompactSpec,
     CompactTablesSpec,
+    RebalanceSpec,
 )
+from airflow_hiveacid.spark.engine.failures import job_failure
 from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Task
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 COMPACT = CompactSpec(target="db.t", choice=CompactionChoice.MAJOR)
 COMPACT_TABLES = CompactTablesSpec(tables=("db.*",), choice=CompactionChoice.AUTO)
 CLEAN = CleanSpec(target="db.t")
+REBALANCE = RebalanceSpec(target="db.t", partition="p=1")
 CANCELLED = CompactionCancelledError(
     table="db.t", partition="", entry_id=7, state="failed", why="cancelled by root"
 )
@@ -67,6 +73,24 @@ def test_a_compaction_may_be_cancelled_only_if_the_campaign_has_cancelled_it(
     assert fail(record, CLEAN, CANCELLED) == 3
 
 
-def test_only_a_compaction_may_miss_its_partition(record: Record) -> None:
+def test_only_a_compaction_or_rebalance_may_miss_its_partition(record: Record) -> None:
     assert fail(record, COMPACT, NO_PARTITION) == 0
+    assert fail(record, REBALANCE, NO_PARTITION) == 0
     assert fail(record, CLEAN, NO_PARTITION) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "troubles"),
+    [
+        (MetastoreUnavailableError(uris=("u",), method="lock", reason="gone"), 0),
+        (CorruptFileError(path="f", reason="cut off"), 1),
+        (job_failure(RuntimeError("an executor is lost")), 1),
+    ],
+)
+def test_a_partition_must_not_fail_for_good(
+    record: Record, error: HiveAcidError, troubles: int
+) -> None:
+    failed = PartitionsFailedError(table="db.t", failed={"p=1": str(error)}, of=2, done={})
+    assert fail(record, COMPACT, failed) == troubles
+    record.full_disks.append((5.0, 15.0))
+    assert fail(record, COMPACT, failed) == troubles

@@ -59,7 +59,7 @@ MOST_SMALL: Final = 256
 """The most stripes below `LARGE_BYTES` that are copied into one file."""
 
 _ROWS_PER_CHECK: Final = 64 << 10
-"""Rows per batch when identities are checked, 28 bytes each; each batch costs some fixed time."""
+"""Rows per batch when identities are checked, 32 bytes each; each batch costs some fixed time."""
 
 _VERSION: Final = [0, 12]
 # For each ORC writer, the oldest version that formats stripes like our writers. For the C++ writer,

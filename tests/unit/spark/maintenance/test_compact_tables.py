@@ -248,11 +248,30 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
     assert (len(there(good, "base_")), there(bad, "base_")) == (1, [])
 
 
+OF_PYTHON = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collect.
+: org.apache.spark.SparkException: Job aborted: PythonException: Traceback (most recent call last):
+  File "tasks.py", line 1, in first
+    a
+KeyError: 'a'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "tasks.py", line 2, in second
+    b
+    ^
+MemoryError: no room
+
+\tat org.apache.spark.api.python.PythonRunner.read(PythonRunner.scala:1)
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         (carried(CorruptFileError(path="/t/bad", reason="cut off")), "/t/bad is damaged: cut off"),
         ("[STAGE_FAILED] executor 1 is lost", "executor 1 is lost. The driver's log has"),
+        (OF_PYTHON, "a Python worker failed: MemoryError: no room. The driver's log has"),
     ],
 )
 def test_a_failed_spark_task_leaves_the_other_tables_compacted(
