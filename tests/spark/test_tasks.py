@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, typed_failures
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_results
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
@@ -35,8 +35,19 @@ def test_a_stop_iteration_of_a_task_is_an_error(spark: SparkSession) -> None:
     def stop(_: Column) -> str:
         raise StopIteration
 
-    with pytest.raises(SPARK_ERRORS, match="StopIteration"):
+    with pytest.raises(SPARK_ERRORS, match="StopIteration") as caught:
         task_results(spark, stop, columns(2))
+    says = "a Python worker failed: RuntimeError: generator raised StopIteration. The driver's log"
+    assert str(job_failure(caught.value)).startswith(says)
+
+
+def test_a_failed_job_names_the_error_of_its_task(spark: SparkSession) -> None:
+    with pytest.raises(SPARK_ERRORS) as caught:
+        task_results(spark, attrgetter("nothing"), columns(1))
+    assert str(job_failure(caught.value)) == (
+        "a Python worker failed: AttributeError: 'Column' object has no attribute 'nothing'. The"
+        " driver's log has the details"
+    )
 
 
 def test_a_typed_error_of_a_task_reaches_the_driver(spark: SparkSession, tmp_path: Path) -> None:

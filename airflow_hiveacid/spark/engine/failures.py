@@ -44,9 +44,7 @@ _TOO_LARGE: Final = re.compile(
     r"(?P<what>(?:OutOfMemoryError|NegativeArraySizeException)[^\n]*)"
 )
 # The last line of a traceback of Python: the error's type and the first line of its text.
-_OF_PYTHON: Final = re.compile(
-    r"^Traceback \(most recent call last\):\n(?: .*\n)+(\S.*)", re.MULTILINE
-)
+_OF_PYTHON: Final = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)+(\S.*)")
 _WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
 # If PySpark does not know an error's type, the message begins with the error's condition in
 # brackets.

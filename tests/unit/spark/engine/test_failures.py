@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     ValueTooLargeError,
 )
-from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.failures import job_failure, typed_failures
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,24 @@ def test_a_constant_too_large_for_the_driver_raises_an_error_that_names_driver_m
     )
     with pytest.raises(JavaError), typed_failures():  # a task's: another try may have more room
         raise JavaError(below)
+
+
+_ABORTED = "calling collectAndServe.\n: SparkException: Job aborted: PythonException: "
+_FIRST = 'Traceback (most recent call last):\n  File "a.py", line 1\n    a\nKeyError: 1\n'
+_SECOND = 'Traceback (most recent call last):\n  File "b.py", line 2\nValueError: no room.\n'
+_JAVA = "\n\tat org.apache.spark.api.python.PythonRunner.read(PythonRunner.scala:1)"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{_ABORTED}{_SECOND}{_JAVA}", "a Python worker failed: ValueError: no room."),
+        (
+            f"{_ABORTED}{_FIRST}\nDuring handling\n\n{_SECOND}{_JAVA}",
+            "a Python worker failed: ValueError: no room.",
+        ),
+        ("an executor is lost\n\tat java", "RuntimeError: an executor is lost."),
+    ],
+)
+def test_the_failure_of_a_job_names_the_last_error_of_a_python_worker(text: str, says: str) -> None:
+    assert str(job_failure(RuntimeError(text))) == f"{says} The driver's log has the details"
