@@ -308,9 +308,9 @@ def _range(
     ends: list[RecordIdentifier] = []
     all_stay = True
     for batch in read_events(file, (), stripes=[number], batch_rows=_ROWS_PER_CHECK, tail=tail):
-        first, last = identity_at(batch, 0), identity_at(batch, -1)
-        all_stay = all_stay and (not ends or ends[-1] < first) and stays(batch)
-        ends += first, last
+        start, end = identity_at(batch, 0), identity_at(batch, -1)
+        all_stay = all_stay and (not ends or ends[-1] < start) and stays(batch)
+        ends += start, end
     first, last = ends[0], ends[-1]
     if content is None or not all_stay:
         return _Range(first=first, last=last)
