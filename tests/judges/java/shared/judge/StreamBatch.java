@@ -7,6 +7,7 @@ import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
 import org.apache.hadoop.hive.metastore.api.DataOperationType;
 import org.apache.hadoop.hive.metastore.api.LockComponent;
 import org.apache.hadoop.hive.metastore.api.LockLevel;
@@ -25,13 +26,16 @@ import org.apache.hadoop.hive.serde2.objectinspector.primitive.PrimitiveObjectIn
  * What Hive's streaming ingest does, over a table (id bigint, name string): several transactions in one file.
  *
  * <p>Its own library is not published for 4.0.1, so this drives the record updater beneath it. Steps: open {db,
- * table, txns}; write {rows, commit} for the next transaction of the batch; close, which aborts the unused ones.
+ * table, txns}, which answers the first write ID; write {rows, commit} for the next transaction of the batch; pour,
+ * which writes rows of the next transaction until the process is killed; close, which aborts the unused ones.
  *
  * <p>Each transaction locks the table when its turn comes, as the library's do (HiveStreamingConnection): by that lock
  * the metastore knows that it writes, and does not forget that it was aborted. One whose turn never comes has no lock.
  */
 final class StreamBatch {
-  private static EngineServer.Metastore metastore;
+  private static final int POURED_BETWEEN_FLUSHES = 200_000;
+
+  private static HiveMetaStoreClient metastore;
   private static RecordUpdater updater;
   private static List<Long> txns;
   private static List<TxnToWriteId> writeIds;
@@ -42,27 +46,32 @@ final class StreamBatch {
   private StreamBatch() {}
 
   static JsonObject answer(HiveConf base, JsonObject request) throws Exception {
+    JsonObject answer = new JsonObject();
     switch (request.get("step").getAsString()) {
       case "open":
         open(base, request.get("db").getAsString(), request.get("table").getAsString(), request.get("txns").getAsInt());
+        answer.addProperty("first", writeIds.get(0).getWriteId());
         break;
       case "write":
         write(request.get("rows").getAsInt(), request.get("commit").getAsBoolean());
         break;
+      case "pour":
+        pour();
+        break;
       default:
         close();
     }
-    return new JsonObject();
+    return answer;
   }
 
   private static void open(HiveConf base, String database, String name, int count) throws Exception {
     db = database;
     table = name;
-    metastore = new EngineServer.Metastore();
-    txns = metastore.client.openTxns(System.getProperty("user.name"), count).getTxn_ids();
-    writeIds = metastore.client.allocateTableWriteIdsBatch(txns, db, name);
+    metastore = new HiveMetaStoreClient(new HiveConf(base));
+    txns = metastore.openTxns(System.getProperty("user.name"), count).getTxn_ids();
+    writeIds = metastore.allocateTableWriteIdsBatch(txns, db, name);
     next = 0;
-    Table found = metastore.client.getTable(db, name);
+    Table found = metastore.getTable(db, name);
     Path location = new Path(found.getSd().getLocation());
     updater = new OrcOutputFormat().getRecordUpdater(location, new AcidOutputFormat.Options(new HiveConf(base))
         .inspector(ObjectInspectorFactory.getStandardStructObjectInspector(
@@ -89,7 +98,7 @@ final class StreamBatch {
         InetAddress.getLocalHost().getHostName());
     request.setTxnid(txn);
     request.setAgentInfo("streaming");
-    LockState state = metastore.client.lock(request).getState();
+    LockState state = metastore.lock(request).getState();
     if (state != LockState.ACQUIRED) {
       throw new IllegalStateException("transaction " + txn + " has no lock on " + db + "." + table + ": " + state);
     }
@@ -103,17 +112,28 @@ final class StreamBatch {
     }
     updater.flush();
     if (commit) {
-      metastore.client.commitTxn(txns.get(next));
+      metastore.commitTxn(txns.get(next));
     } else {
-      metastore.client.rollbackTxn(txns.get(next));
+      metastore.rollbackTxn(txns.get(next));
     }
     next++;
+  }
+
+  private static void pour() throws Exception {
+    lock(txns.get(next));
+    long writeId = writeIds.get(next).getWriteId();
+    for (int i = 0; ; i++) {
+      updater.insert(writeId, Arrays.asList((Object) (writeId * 100 + i), "poured " + Integer.toHexString(i * 0x9E3779B9)));
+      if (i % POURED_BETWEEN_FLUSHES == POURED_BETWEEN_FLUSHES - 1) {
+        updater.flush(); // as the library does when the heap fills; the transaction stays open
+      }
+    }
   }
 
   private static void close() throws Exception {
     updater.close(false);
     for (; next < txns.size(); next++) {
-      metastore.client.rollbackTxn(txns.get(next));
+      metastore.rollbackTxn(txns.get(next));
     }
     metastore.close();
   }
