@@ -3,8 +3,10 @@ package judge;
 import com.google.gson.JsonObject;
 import java.net.InetAddress;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
+import java.util.Random;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
@@ -33,7 +35,7 @@ import org.apache.hadoop.hive.serde2.objectinspector.primitive.PrimitiveObjectIn
  * the metastore knows that it writes, and does not forget that it was aborted. One whose turn never comes has no lock.
  */
 final class StreamBatch {
-  private static final int POURED_BETWEEN_FLUSHES = 200_000;
+  private static final int POURED_BYTES = 10_000;
 
   private static HiveMetaStoreClient metastore;
   private static RecordUpdater updater;
@@ -122,11 +124,12 @@ final class StreamBatch {
   private static void pour() throws Exception {
     lock(txns.get(next));
     long writeId = writeIds.get(next).getWriteId();
-    for (int i = 0; ; i++) {
-      updater.insert(writeId, Arrays.asList((Object) (writeId * 100 + i), "poured " + Integer.toHexString(i * 0x9E3779B9)));
-      if (i % POURED_BETWEEN_FLUSHES == POURED_BETWEEN_FLUSHES - 1) {
-        updater.flush(); // as the library does when the heap fills; the transaction stays open
-      }
+    Random random = new Random(7);
+    for (long i = 0; ; i++) {
+      // Texts that do not compress fill a stripe soon, which the file then holds without a footer after it.
+      byte[] text = new byte[POURED_BYTES];
+      random.nextBytes(text);
+      updater.insert(writeId, Arrays.asList((Object) (writeId * 100 + i), Base64.getEncoder().encodeToString(text)));
     }
   }
 
