@@ -82,7 +82,8 @@ if plan["cluster"]:
     request = urllib.request.Request(plan["cluster"] + "/ws/v1/cluster/apps", body.encode())
     with urllib.request.urlopen(request) as answer:
         plan["says"] = "Submitted application " + json.load(answer)["id"]
-print(plan["says"], flush=True)
+sys.stdout.buffer.write(plan["says"].encode("latin-1") + b"\\n")
+sys.stdout.flush()
 if plan["hangs"]:
     child = subprocess.Popen(["sleep", "600"])
     (here / "hanging.json").write_text(json.dumps({{"parent": os.getpid(), "child": child.pid}}))
