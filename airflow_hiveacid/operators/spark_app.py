@@ -47,6 +47,7 @@ from airflow_hiveacid.operators.reporting.links import (
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
 from airflow_hiveacid.operators.reporting.outlets import describe_outlets
 from airflow_hiveacid.operators.reporting.plan_text import result_lines
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -270,6 +271,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         """Return the task's job as SQL text; empty if no SQL statement expresses the job."""
         return statement_text(self.build_job())
 
+    @with_short_traceback
     def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # the parent returns None
         """Run the jobs, one after another, and return their results as JSON.
 
@@ -283,6 +285,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         show_table(self, context)
         return self._run_jobs(context)
 
+    @with_short_traceback
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
         """Read the result of the driver that the trigger followed, and run the remaining jobs.
 
@@ -665,6 +668,8 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             # Our own errors say whether a driver may continue. After any other error, nobody would
             # follow the driver until the next try, if there is one.
             self.on_kill()
+            if (process := self._submitter.process) is not None:
+                process.wait()  # it was killed
             raise
 
     def _why_not_deferred(self) -> str | None:

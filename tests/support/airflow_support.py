@@ -246,10 +246,12 @@ def _delta(write_id: WriteId) -> DeltaName:
 
 
 class TaskLog:
-    """A task's log: the lines, in order."""
+    """A task's log: the lines, in order, and those with the level of a warning or error."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.warnings: list[str] = []
+        self.errors: list[str] = []
 
     @classmethod
     def of_tasks(cls, monkeypatch: pytest.MonkeyPatch) -> TaskLog:
@@ -269,7 +271,13 @@ class TaskLog:
     def info(self, text: str, *parts: object, **_: object) -> None:
         self.lines += (text % parts if parts else text).splitlines()
 
-    warning = error = info
+    def warning(self, text: str, *parts: object, **_: object) -> None:
+        self.warnings.append(text % parts if parts else text)
+        self.info(text, *parts)
+
+    def error(self, text: str, *parts: object, **_: object) -> None:
+        self.errors.append(text % parts if parts else text)
+        self.info(text, *parts)
 
     def debug(self, *_: object, **__: object) -> None:
         """Airflow shows no such line."""
