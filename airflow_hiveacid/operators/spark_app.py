@@ -658,17 +658,25 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             )
         if self.deferrable and (why_not := self._why_not_deferred()) is not None:
             self.log.info("the task does not defer: %s", why_not)
-        try:
+        with self._killing_after_unknown_errors(self._submitter):
             return self._submitter.run(
                 submission, context, resume=lambda: self.execute_resumable(context)
             )
+
+    @contextmanager
+    def _killing_after_unknown_errors(self, submitter: Submitter) -> Iterator[None]:
+        """Kill the driver after an error that is not ours.
+
+        Our own errors say whether a driver may continue. After any other error, nobody would follow
+        the driver until the next try, if there is one.
+        """
+        try:
+            yield
         except (HiveAcidError, TaskDeferred):
             raise
         except BaseException:
-            # Our own errors say whether a driver may continue. After any other error, nobody would
-            # follow the driver until the next try, if there is one.
             self.on_kill()
-            if (process := self._submitter.process) is not None:
+            if (process := submitter.process) is not None:
                 process.wait()  # it was killed
             raise
 
