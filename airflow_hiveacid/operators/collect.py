@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperator, Variable
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.collecting.document import document
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
 
@@ -71,6 +72,7 @@ class HiveAcidCollectOperator(BaseOperator):
         early.check(arguments.delta_count, delta_count=delta_count)
         early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
 
+    @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure the tables, and store the numbers.
 

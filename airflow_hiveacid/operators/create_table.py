@@ -16,6 +16,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -154,6 +155,7 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
         ]
         return "\n".join(filter(None, lines))
 
+    @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
         """Create the table, or check that the existing table has the requested definition.
 

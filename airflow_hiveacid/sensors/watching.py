@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -116,6 +117,7 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
         `found` may be empty. `omitted` is the number of findings that the trigger's event left out.
         """
 
+    @with_short_traceback
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll once; if it fails for a reason that may be temporary, log the error and continue.
 

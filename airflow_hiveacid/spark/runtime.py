@@ -32,12 +32,14 @@ from airflow_hiveacid.format.errors import (
     ResultUnwritableError,
     StorageError,
     StoreUnavailableError,
+    TaskKilledError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
@@ -71,6 +73,10 @@ _PHASES: Final = {
     **dict.fromkeys(("registered", "verified", "noted", "published"), "publish"),
     **dict.fromkeys(("body_done", "committed"), "commit"),
 }
+# Before these steps, the transaction can still be aborted without a trace.
+_FOLLOWED_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
+_FOLLOWER_S: Final = 3600.0
+_FOLLOWER_POLL_S: Final = 1.0
 # Otherwise, PySpark logs each error as a line of JSON, and py4j logs that its connection closes.
 _NOISY: Final = {
     "py4j": logging.WARNING,
@@ -136,7 +142,14 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
     started = time.monotonic()
     steps = StepClock()
     spark_app_id = spark.sparkContext.applicationId  # a user's program may end the session
+
+    def reached(step: str) -> None:
+        steps.reached(step)
+        if step in _FOLLOWED_STEPS:
+            check_worker(spec)
+
     try:
+        await_follower(spec)
         if spec.start_timeout_s is not None:
             await_executor(spark, spec.start_timeout_s)
         here = endpoint_here(spec.metastore, spark.sparkContext.getConf().get)
@@ -144,7 +157,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
             for finding in preflight(client):
                 log.warning("%s", finding)
             result = job_function(
-                JobContext(spark=spark, spec=spec, client=client, on_step=steps.reached)
+                JobContext(spark=spark, spec=spec, client=client, on_step=reached)
             )
         code = ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result
@@ -225,6 +238,45 @@ def check_answerable(spec: JobSpec) -> None:
         raise ResultUnwritableError(
             location=spec.result_uri, user=_user(), reason=str(error)
         ) from error
+
+
+def await_follower(spec: JobSpec) -> None:
+    """Wait until a worker or a trigger follows this driver in its cluster.
+
+    A task may be ended, or its worker may die, before anybody follows the driver. Such a driver
+    must not change anything, because nobody would kill it.
+
+    Raises:
+        TaskKilledError: nobody has followed the driver within `start_timeout_s`.
+        StorageError: the store of the file cannot be asked.
+    """
+    if spec.follower_uri is None:
+        return
+    fs, path = open_location(spec.follower_uri)
+    limit_s = _FOLLOWER_S if spec.start_timeout_s is None else spec.start_timeout_s
+    began = time.monotonic()
+    while not exists(fs, path):
+        if time.monotonic() - began > limit_s:
+            raise TaskKilledError(
+                f"the driver of {spec.job_key} has changed nothing: within {limit_s:g} s, neither a"
+                f" worker nor the triggerer has written {spec.follower_uri} to show that it follows"
+                " the driver. Either the task was ended just after its submission, or nobody could"
+                " write this file: then give workers and the triggerer write access to result_dir"
+            )
+        time.sleep(_FOLLOWER_POLL_S)
+
+
+def check_worker(spec: JobSpec) -> None:
+    """Check that the worker that waits for this driver is still alive.
+
+    Raises:
+        TaskKilledError: the worker's process has ended.
+    """
+    if spec.worker_file is not None and not worker_lives(spec.worker_file):
+        raise TaskKilledError(
+            f"the worker of {spec.job_key} has ended without its driver, so nobody follows the"
+            " driver: its transaction is aborted"
+        )
 
 
 def answer(spec: JobSpec, result: JobResult) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Asset, RetryAction
 
 from airflow_hiveacid.format.errors import (
@@ -37,10 +38,12 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
-from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from tests.support.airflow_support import METASTORE_URI, StateStore, TaskLog, context_of, run_task
+from tests.support.cluster_tasks import is_running, until
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager
 
 if TYPE_CHECKING:
@@ -373,6 +376,38 @@ def test_a_truncated_result_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(cut=40)
     with pytest.raises(JobFailedError, match="truncated"):
         run_task(_delete(spark))
+
+
+def test_output_in_another_encoding_does_not_end_the_task(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = TaskLog.of_tasks(monkeypatch)
+    spark.tell(says="Stra\u00dfe")  # in Latin-1
+    assert run_task(_delete(spark))["status"] == "committed"
+    assert "Stra\ufffde" in shown.lines
+
+
+def test_a_result_that_is_not_utf8_raises_a_job_failed_error(spark: FakeSpark) -> None:
+    result = spark.directory / "result.json"
+    result.write_bytes(b'{"table": "Stra\xdfe"}')
+    with pytest.raises(JobFailedError, match="truncated"):
+        ResultFile.local(spark.directory).read()
+
+
+def test_an_error_in_the_reader_of_the_output_kills_the_driver(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_: object, lines: Iterator[str]) -> None:
+        next(lines)
+        until((spark.directory / "hanging.json").exists)
+        raise ValueError("a line that nobody expected")
+
+    monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
+    spark.tell(hangs=True)
+    with pytest.raises(ValueError, match="nobody expected"):
+        run_task(_delete(spark))
+    processes = json.loads((spark.directory / "hanging.json").read_text())
+    until(lambda: not any(map(is_running, processes.values())))
 
 
 def test_a_result_of_a_different_job_is_refused(spark: FakeSpark) -> None:

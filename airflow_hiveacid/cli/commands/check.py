@@ -217,6 +217,7 @@ def _output_of(command: Sequence[str]) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             check=False,
             timeout=_TIMEOUT_S,
         )

@@ -233,7 +233,12 @@ def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
 from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, LOGIN_IN_URL
+from airflow_hiveacid.operators.submission.log_line import log_line
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class DriverLog:
         text = without_secrets(text)
         begin, end = uncut(text)
         for line in _lines_of(text[begin if has_gap else 0 : end]):
-            log.info("%s", line)
+            log_line(log, line)
         copy.place, copy.kept = new.place, text[end:]
         copy.is_whole = found.has_ended and not new.has_more
 
@@ -114,7 +115,7 @@ def log_last_lines(lines: Sequence[str], name: str = "") -> None:
     """
     title = f"Spark driver's last lines{f' ({name})' if name else ''}"
     for line in (f"::group::{title}", *lines, "::endgroup::"):
-        log.info("%s", line)
+        log_line(log, line)
 
 
 def log_command(command: str, reason: str, what: str = "the driver's log") -> None:
