@@ -33,7 +33,7 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import AddDynamicPartitions
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
-from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, seconds_of
+from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -208,7 +208,7 @@ class TransactionCalls:
             found = [
                 OpenTxn(
                     txn_id=TxnId(item.id),
-                    state=_STATES[item.state],
+                    state=received(_STATES, TxnState, item.state, what="state"),
                     user=item.user,
                     host=item.hostname,
                     started_s=seconds_of(item.startedTime),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreUnavailableError,
@@ -24,17 +24,21 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import (
     ShowLocksResponse,
     ShowLocksResponseElement,
 )
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as LockStates
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as LockTypes
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     FieldSchema,
     Partition,
     StorageDescriptor,
 )
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
+    GetOpenTxnsInfoResponse,
     GetOpenTxnsResponse,
     GetValidWriteIdsResponse,
     OpenTxnsResponse,
+    TxnInfo,
 )
-from airflow_hiveacid.metastore.locks import LockRequest
+from airflow_hiveacid.metastore.locks import LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer
 
 if TYPE_CHECKING:
@@ -175,6 +179,39 @@ def test_an_unknown_lock_state_counts_as_not_acquired() -> None:
     ):
         assert client.lock(request).state is LockState.NOT_ACQUIRED
         assert client.check_lock(LockId(5), TxnId(1)).state is LockState.NOT_ACQUIRED
+
+
+def test_a_lock_of_an_unknown_type_or_state_is_shown_and_counts_as_in_the_way() -> None:
+    held = [
+        ShowLocksResponseElement(
+            lockid=number, txnid=9, dbname="d", tablename="t", state=state, type=kind, acquiredat=1
+        )
+        for number, state, kind in ((1, LockStates.ACQUIRED, 77), (2, 88, LockTypes.SHARED_WRITE))
+    ]
+    with (
+        v4(show_locks=lambda _: ShowLocksResponse(locks=held)) as server,
+        client_of(server.uri) as client,
+    ):
+        locks = client.show_locks()
+    assert [(one.lock_type.value, one.state.value) for one in locks] == [
+        ("type 77", "acquired"),
+        ("shared_write", "state 88"),
+    ]
+    ref, write = TableRef("d", "t"), LockType.EXCLUSIVE
+    assert in_the_way(locks, ref, None, write, MetastoreGeneration.V4, key_of=str) == locks
+
+
+def test_a_transaction_in_an_unknown_state_may_be_open() -> None:
+    listed = [TxnInfo(id=n, state=n, user="u", hostname="h") for n in (1, 2, 3, 99)]
+    answer = GetOpenTxnsInfoResponse(txn_high_water_mark=99, open_txns=listed)
+    with v4(get_open_txns_info=lambda: answer) as server, client_of(server.uri) as client:
+        found = client.open_txns_info()
+    assert [(one.state.value, one.may_be_open) for one in found] == [
+        ("committed", False),
+        ("aborted", False),
+        ("open", True),
+        ("state 99", True),
+    ]
 
 
 @pytest.mark.parametrize("make", [v3, v4])
