@@ -15,9 +15,9 @@ from __future__ import annotations
 import enum
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
 
 from thrift.protocol.TBase import TExceptionBase
 from thrift.protocol.TProtocol import TProtocolException
@@ -71,6 +71,12 @@ _REFUSALS: Final = (TException, TExceptionBase)
 
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
+
+# For each metastore and method: the number of items per call that it accepted after refusing more.
+_accepted: Final[dict[tuple[tuple[str, ...], str], int]] = {}
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
 
 _log = logging.getLogger(__name__)
 
@@ -193,6 +199,39 @@ class Connection:
         """Make one call through hmsclient over the same connection. Raises as `call` does."""
         return self._call(self.hms, _Call(method, arguments, repeat, faults))
 
+    def calls_for(
+        self,
+        method: str,
+        items: Sequence[_Item],
+        most: int,
+        send: Callable[[Sequence[_Item]], _Answer],
+    ) -> Iterator[_Answer]:
+        """Call `send` for all items, with at most `most` at a time, and yield the responses.
+
+        A server may limit a request's partitions (metastore.limit.partition.request) or bytes
+        (metastore.server.max.message.size). So after a refusal, send half as many items per call.
+        The process remembers an accepted number of items.
+
+        Raises:
+            HiveAcidError: as `send` does, for a call with a single item.
+        """
+        key, at, is_smaller = (self.endpoint.uris, method), 0, False
+        size = min(most, _accepted.get(key, most))
+        while at < len(items):
+            part = items[at : at + size]
+            try:
+                answer = send(part)
+            except (MetastoreCallError, MetastoreUnavailableError) as error:
+                if len(part) == 1 or not _may_be_too_large(error):
+                    raise
+                size, is_smaller = len(part) // 2, True
+                _log.info("%s with %d items failed, sending %d: %s", method, len(part), size, error)
+                continue
+            if is_smaller:
+                _accepted[key] = size
+            at += len(part)
+            yield answer
+
     def hms(self) -> HMSClient:
         """Return an hmsclient client on this connection; call this again after each failure."""
         protocol = self._connected()
@@ -279,7 +318,7 @@ class Connection:
                 # Manager has been closed". A new connection works. Permanent errors have the same
                 # class, so a SAFE call is repeated only once.
                 words = without_secrets(str(error))
-                _log.warning("%s was refused, retrying on a new connection: %s", call.method, words)
+                _log.info("%s was refused, retrying on a new connection: %s", call.method, words)
                 self._next_server()
                 attempts_left = 1
             except BaseException:
@@ -450,6 +489,16 @@ class Connection:
 
     def _unavailable(self, method: str, reason: str) -> MetastoreUnavailableError:
         return MetastoreUnavailableError(uris=self.endpoint.uris, method=method, reason=reason)
+
+
+def _may_be_too_large(error: MetastoreCallError | MetastoreUnavailableError) -> bool:
+    """Return whether a server may have refused a request, or disconnected, because of its size."""
+    cause = error.__cause__
+    is_slow = isinstance(cause, TimeoutError) or (
+        getattr(cause, "type", None) == TTransportException.TIMED_OUT
+    )
+    has_disconnected = isinstance(cause, _BROKEN) and not isinstance(cause, NotAdmittedError)
+    return isinstance(error, MetastoreCallError) or (has_disconnected and not is_slow)
 
 
 def _is_internal(error: BaseException | None) -> bool:

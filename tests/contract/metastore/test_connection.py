@@ -402,3 +402,64 @@ def test_the_columns_of_a_partition_are_read_only_if_it_is_sent_back() -> None:
     assert found.parameters == {"numRows": "7"}
     assert not hasattr(found.sd, "cols")
     assert whole.sd.cols == columns
+
+
+@pytest.mark.parametrize("refusal", [MetaException("exceeds limit (=50)"), HangUpError()])
+def test_a_request_above_a_limit_of_the_server_is_sent_in_smaller_calls(
+    refusal: Exception,
+) -> None:
+    """metastore.limit.partition.request or a limit on a message's bytes; no call declares which."""
+    sizes: list[int] = []
+
+    def answer(db: str, table: str, names: list[str]) -> list[Partition]:
+        sizes.append(len(names))
+        if len(names) > 50:
+            raise refusal
+        place = StorageDescriptor(location=f"file:/{db}/{table}")
+        return [Partition(values=[name.partition("=")[2]], sd=place) for name in names]
+
+    ref, names = TableRef("db", "t"), [f"day={number}" for number in range(120)]
+    with v4(get_partitions_by_names=answer) as server, client_of(server.uri) as client:
+        found = [one.values[0] for one in client._locations(ref, names)]
+        assert found == [str(number) for number in range(120)]
+        assert sizes == [120, 120, 60, 60, 30, 30, 30, 30]
+        sizes.clear()
+        with client.clone() as other:
+            assert len(list(other._raw_partitions(ref, names))) == 120
+        assert sizes == [30, 30, 30, 30]
+
+
+def test_a_request_that_is_refused_at_any_size_raises_the_refusal() -> None:
+    ref, sizes = TableRef("db", "t"), []
+
+    def refuse(_: str, __: str, names: list[str]) -> None:
+        sizes.append(len(names))
+        raise MetaException("no access")
+
+    with v4(get_partitions_by_names=refuse) as server, client_of(server.uri) as client:
+        for _ in range(2):
+            sizes.clear()
+            with pytest.raises(MetastoreCallError, match="no access"):
+                list(client._locations(ref, ["day=1", "day=2", "day=3"]))
+            assert sizes == [3, 3, 1, 1]
+
+
+def test_a_slow_or_unreachable_server_is_not_asked_again_with_fewer_items() -> None:
+    ref, names, waits = TableRef("db", "t"), [f"day={n}" for n in range(100)], threading.Event()
+    sizes = []
+
+    def wait(_: str, __: str, some: list[str]) -> None:
+        sizes.append(len(some))
+        waits.wait()
+
+    with (
+        v4(get_partitions_by_names=wait) as server,
+        client_of(server.uri, call_timeout_s=0.5) as client,
+    ):
+        with pytest.raises(MetastoreUnavailableError, match="get_partitions_by_names"):
+            list(client._locations(ref, names))
+        waits.set()
+        assert set(sizes) == {100}
+    gone = client_of(f"thrift://127.0.0.1:{refused_port()}")
+    with pytest.raises(MetastoreUnavailableError, match="connect"):
+        list(gone._locations(ref, names))
