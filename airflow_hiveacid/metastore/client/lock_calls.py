@@ -10,7 +10,7 @@ from thrift.Thrift import TApplicationException
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
-    MetastoreUnavailableError,
+    MetastoreInternalError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId
@@ -96,8 +96,8 @@ class LockCalls:
             locks = [_info(item) for item in answer.locks or ()]
         return tuple(lock for lock in locks if txn_id is None or lock.txn_id == txn_id)
 
-    def _lost_database(self, text: str) -> MetastoreUnavailableError:
-        return MetastoreUnavailableError(
+    def _lost_database(self, text: str) -> MetastoreInternalError:
+        return MetastoreInternalError(
             uris=self._connection.endpoint.uris, method="lock", reason=text
         )
 

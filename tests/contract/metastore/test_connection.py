@@ -11,13 +11,14 @@ import pytest
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
+    MetastoreInternalError,
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect, server_states
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
     LockResponse,
@@ -268,10 +269,13 @@ def test_a_call_to_a_server_that_never_responds_times_out() -> None:
         client.close()
 
 
-def test_a_connection_lost_at_the_first_call_suggests_that_a_login_is_required() -> None:
+def test_a_connection_lost_at_the_first_call_names_the_possible_causes() -> None:
     with v4(get_open_txns_req=hang_up, show_locks=hang_up) as server:
         client = client_of(server.uri)
-        with pytest.raises(MetastoreUnavailableError, match="may require a login"):
+        with pytest.raises(
+            MetastoreUnavailableError,
+            match=r"disconnected before it answered .*no free worker thread .*a required login",
+        ):
             client.valid_txns()
     with v4(show_locks=hang_up) as server, client_of(server.uri) as client:
         client.valid_txns()
@@ -463,3 +467,61 @@ def test_a_slow_or_unreachable_server_is_not_asked_again_with_fewer_items() -> N
     gone = client_of(f"thrift://127.0.0.1:{refused_port()}")
     with pytest.raises(MetastoreUnavailableError, match="connect"):
         list(gone._locations(ref, names))
+
+
+def test_a_server_that_failed_for_one_connection_is_asked_last_by_the_next() -> None:
+    with v4(show_locks=hang_up) as broken, v4(show_locks=lambda _: ShowLocksResponse()) as well:
+        for _ in range(3):
+            with client_of(broken.uri, well.uri) as client:
+                assert client.show_locks() == ()
+        assert (len(broken.calls), len(well.calls)) == (1, 3)
+
+
+def test_an_unreachable_server_is_told_once_and_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    dead = f"127.0.0.1:{refused_port()}"
+    caplog.set_level("INFO")
+    with v4(show_locks=lambda _: ShowLocksResponse()) as well:
+        for _ in range(3):
+            with client_of(f"thrift://{dead}", well.uri) as client:
+                assert client.show_locks() == ()
+        with pytest.raises(MetastoreUnavailableError):
+            client_of(f"thrift://{dead}").show_locks()
+    (told,) = caplog.records
+    assert told.levelname == "WARNING"
+    assert dead in told.getMessage()
+    assert told.exc_info is None
+
+
+def test_each_server_has_its_own_state() -> None:
+    dead = f"thrift://127.0.0.1:{refused_port()}"
+    with v4() as first, v3() as second:
+        endpoint = MetastoreEndpoint(uris=(first.uri, dead, second.uri))
+        answering, (failure,) = server_states(endpoint)
+        assert answering == (first.uri, second.uri)
+        assert failure.uris == (dead,)
+
+
+def test_the_reached_limit_of_open_transactions_is_named() -> None:
+    def refuse(*_: object) -> None:
+        raise NotImplementedError
+
+    for open_txns, is_reached in ((range(1, 10), True), (range(1, 5), False)):
+        listed = GetOpenTxnsResponse(
+            txn_high_water_mark=99, open_txns=list(open_txns), abortedBits=b""
+        )
+        with (
+            StubServer(
+                get_open_txns_req=lambda _, listed=listed: listed,
+                open_txns=refuse,
+                get_config_value=lambda *_: "10",
+            ) as server,
+            client_of(server.uri) as client,
+            pytest.raises(MetastoreInternalError, match="failed in open_txns") as caught,
+        ):
+            client.open_txn()
+        words = "9 transactions are open, and metastore.max.open.txns is 10"
+        assert (words in str(caught.value)) is is_reached
+        assert "reachable" not in str(caught.value)
+        assert caught.value.retryable
