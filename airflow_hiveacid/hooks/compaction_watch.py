@@ -14,7 +14,6 @@ from airflow_hiveacid.format.table import PartitionName, TableRef, Transactional
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import (
-    CompactionState,
     CompactionType,
     newest_entries,
 )
@@ -85,7 +84,7 @@ def _not_ended(entries: Sequence[CompactionEntry]) -> tuple[CompactionEntry, ...
     return tuple(
         entry
         for entry in entries
-        if entry.is_at_work or (entry.state is CompactionState.UNKNOWN and entry in newest)
+        if entry.is_at_work or (not entry.state.is_known and entry in newest)
     )
 
 

@@ -156,16 +156,18 @@ class HiveAcidHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Test the connection for Airflow's Test button: return whether it works, and a message."""
-        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.client.metastore_client import server_states  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - as above
 
         try:
             with self.metastore() as client:
+                answering, failures = server_states(client.endpoint)
                 reached = (
                     f"Reached a Hive {client.generation.value} metastore at"
-                    f" {', '.join(client.endpoint.uris)}; its transactions time out after"
+                    f" {', '.join(answering)}; its transactions time out after"
                     f" {client.txn_timeout_s:.0f} s."
                 )
-                warnings = [f" WARNING: {finding}." for finding in preflight(client)]
+                warnings = [f" WARNING: {finding}." for finding in (*failures, *preflight(client))]
         except HiveAcidError as error:
             return False, f"{type(error).__name__}: {error}"
         return True, "".join((reached, *warnings))

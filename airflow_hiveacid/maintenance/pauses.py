@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import (
     JobFailedError,
     LocationPermissionError,
+    RetryableError,
     StorageError,
     TaskKilledError,
     ValueTooLargeError,
@@ -34,8 +35,8 @@ FAILURES: Final = 2
 LASTS: Final = timedelta(days=7)
 """As hive.compactor.initiator.failed.retry.time; counted from the last failure."""
 
-# Errors that the same files cause again, if they are not retryable. Other errors come from the
-# metastore, from other jobs, or from settings that a user can correct for all partitions at once.
+# Errors that the same files cause again, unless their cause is temporary. Other errors come from
+# the metastore, from other jobs, or from settings that a user can correct for all partitions.
 _OF_FILES: Final = (StorageError, JobFailedError, ValueTooLargeError)
 _OF_SETTINGS: Final = (LocationPermissionError, TaskKilledError)
 _LONGEST_WHY: Final = 300
@@ -70,7 +71,7 @@ def would_fail_again(error: HiveAcidError) -> bool:
     """Return true if the next compaction of the same files would probably fail, too."""
     if isinstance(error, _OF_SETTINGS):
         return False
-    return isinstance(error, _OF_FILES) and not error.retryable
+    return isinstance(error, _OF_FILES) and not isinstance(error, RetryableError)
 
 
 def note_failure(

@@ -3,16 +3,17 @@
 Defines Hive's names of states. Does not depend on Thrift. Makes no call.
 
 Example:
-    >>> CompactionState.parse("ready for cleaning")
+    >>> CompactionState.received("ready for cleaning")
     <CompactionState.READY_FOR_CLEANING: 'ready for cleaning'>
 """
 
 from __future__ import annotations
 
-import enum
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
+
+from airflow_hiveacid.format.server_enum import ServerEnum
 
 if TYPE_CHECKING:
     import uuid
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionName, TableRef
 
 
-class CompactionType(enum.Enum):
+class CompactionType(ServerEnum):
     """The type of a compaction.
 
-    This provider requests only MINOR and MAJOR; the other types exist only in 4.x.
+    This provider requests only MINOR and MAJOR; the other types exist only in 4.x. Hive 4.1 also
+    queues compactions of Iceberg tables, whose types have no member here.
     """
 
     MINOR = "minor"
@@ -34,11 +36,11 @@ class CompactionType(enum.Enum):
     ABORT_TXN_CLEANUP = "abort_txn_cleanup"
 
 
-class CompactionState(enum.Enum):
+class CompactionState(ServerEnum):
     """The state of a queue entry, in the words of SHOW COMPACTIONS.
 
     ATTEMPTED (3.1) and DID_NOT_INITIATE (4.x) mean that the initiator failed. REFUSED and ABORTED
-    exist only in 4.x. UNKNOWN stands for any state of a newer server.
+    exist only in 4.x.
     """
 
     INITIATED = "initiated"
@@ -50,15 +52,6 @@ class CompactionState(enum.Enum):
     DID_NOT_INITIATE = "did not initiate"
     REFUSED = "refused"
     ABORTED = "aborted"
-    UNKNOWN = "unknown"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse a state's name as a server sends it; return UNKNOWN for an unknown name."""
-        try:
-            return cls(text)
-        except ValueError:
-            return cls("unknown")
 
     @property
     def is_pending(self) -> bool:
@@ -146,6 +139,14 @@ class CompactionEntry:
     committed_s: float | None = None
 
     @property
+    def is_pending(self) -> bool:
+        """False if the compaction and its cleaning have finished.
+
+        An entry in an unknown state is finished if it has an end time.
+        """
+        return self.state.is_pending or (not self.state.is_known and self.ended_s is None)
+
+    @property
     def is_at_work(self) -> bool:
         """True if the entry waits for a worker, or a worker has claimed it."""
         return self.state in (CompactionState.INITIATED, CompactionState.WORKING)
@@ -194,8 +195,9 @@ class CompactionEntry:
 
         The server's cleaner processes the entries of type ABORT_TXN_CLEANUP, so they do not count.
         """
-        is_rebalance = self.compaction_type is CompactionType.REBALANCE
-        return self.state is CompactionState.INITIATED and is_rebalance
+        kind = self.compaction_type
+        is_of_hive = kind is CompactionType.REBALANCE or not kind.is_known
+        return self.state is CompactionState.INITIATED and is_of_hive
 
     @property
     def _is_in_our_pool(self) -> bool:
@@ -260,14 +262,11 @@ def newest_entries(entries: Iterable[CompactionEntry]) -> dict[str, CompactionEn
     """Return the newest entry of each partition; the key of an unpartitioned table is ''.
 
     Entries of a 3.1 metastore have no ID. On 3.1, an unfinished entry is newer than a finished
-    entry. Of two finished entries, the entry that ended later is newer. An entry in an
-    unknown state is finished if it has an end time.
+    entry. Of two finished entries, the entry that ended later is newer.
     """
 
     def age_rank(entry: CompactionEntry) -> tuple[int, bool, float]:
-        may_be_at_work = entry.state is CompactionState.UNKNOWN and entry.ended_s is None
-        is_open = entry.state.is_pending or may_be_at_work
-        return entry.entry_id or 0, is_open, entry.ended_s or 0.0
+        return entry.entry_id or 0, entry.is_pending, entry.ended_s or 0.0
 
     return {str(entry.partition or ""): entry for entry in sorted(entries, key=age_rank)}
 

@@ -19,7 +19,6 @@ from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.versions import floor_of
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.keeping import (
@@ -43,10 +42,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-
-_ON_ITS_WAY: Final = frozenset(
-    {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
-)
 
 _LONGEST_MOVE_S: Final = 3600.0
 """The maximum time that a client may take to replace a tag."""
@@ -289,7 +284,7 @@ def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
     """
     entries = client.show_compactions(table.ref)
     for entry in entries:
-        if entry.state in _ON_ITS_WAY:
+        if entry.is_pending:
             raise KeepingRefusedError(
                 table=table.ref,
                 waiting=f"compaction {entry.entry_id} of {entry.partition or 'the table'} is"

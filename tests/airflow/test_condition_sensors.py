@@ -408,11 +408,13 @@ def test_the_sensor_waits_for_a_compaction_in_an_unknown_state_until_a_newer_one
     old = replace(
         server.server.queue[1], entry_id=number, state=CompactionState.SUCCEEDED, ended_s=10.0
     )
-    odd = replace(old, entry_id=number and 2, state=CompactionState.UNKNOWN, ended_s=None)
+    odd = replace(
+        old, entry_id=number and 2, state=CompactionState.received("resting"), ended_s=None
+    )
     server.server.queue = {1: old, 2: odd}
     assert compactions() is None
     sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
-    assert str(sensor.look()) == "demo.t: 1 compaction to end: table unknown"
+    assert str(sensor.look()) == "demo.t: 1 compaction to end: table resting"
     newest = replace(old, entry_id=number and 3, ended_s=30.0)
     server.server.queue = {2: replace(odd, ended_s=20.0), 3: newest}
     assert compactions() == ended(("", newest.entry_id, "succeeded"))

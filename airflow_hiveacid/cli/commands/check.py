@@ -80,12 +80,15 @@ def check(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _metastore(options: argparse.Namespace) -> str:
-    servers = ", ".join(cli_metastore.endpoint_of(options).uris)
+    from airflow_hiveacid.metastore.client.metastore_client import server_states  # noqa: PLC0415 - needs Thrift
+
+    answering, failures = server_states(cli_metastore.endpoint_of(options))
     with cli_metastore.connected(options) as client:
-        return (
-            f"a Hive {client.generation.value} metastore answers at {servers}; its transactions"
-            f" time out after {client.txn_timeout_s:.0f} s"
+        found = (
+            f"a Hive {client.generation.value} metastore answers at {', '.join(answering)}; its"
+            f" transactions time out after {client.txn_timeout_s:.0f} s"
         )
+    return "; ".join((found, *map(str, failures)))
 
 
 def _settings(options: argparse.Namespace) -> str:

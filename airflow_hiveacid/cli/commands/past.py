@@ -126,7 +126,7 @@ def _summary(found: TableHistory) -> Iterator[str]:
         )
     if found.is_kept:
         yield "earlier versions are kept"
-    pending = [one for one in found.compactions if one.state.is_pending]
+    pending = [one for one in found.compactions if one.is_pending]
     if pending:
         states = ", ".join(sorted({one.state.value for one in pending}))
         yield f"{several(len(pending), 'unfinished compaction')} in the queue ({states})"

@@ -1,4 +1,4 @@
-"""All error classes: what can go wrong, and whether a retry can help.
+"""All error classes: what can go wrong, and whether the cause is temporary ("retryable").
 
     HiveAcidError
     |- InputError                      the request cannot be carried out; nothing was written
@@ -25,6 +25,7 @@
     |  `- StatementChangedError        the job was done before with a different statement
     |- MetastoreError
     |  |- MetastoreUnavailableError    retryable
+    |  |  |- MetastoreInternalError    the server failed during the call
     |  |  `- MetastoreAnswerError      the response belongs to another call, or is unreadable
     |  |- ConnectionUnavailableError   retryable: Airflow did not return the connection
     |  |- MetastoreLoginError          Kerberos or the metastore rejects our login
@@ -93,6 +94,7 @@ from airflow_hiveacid.format.errors.metastore import (
     ConnectionUnavailableError,
     MetastoreAnswerError,
     MetastoreCallError,
+    MetastoreInternalError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     MetastoreVersionError,
@@ -226,6 +228,7 @@ __all__ = [
     "MetastoreAnswerError",
     "MetastoreCallError",
     "MetastoreError",
+    "MetastoreInternalError",
     "MetastoreLoginError",
     "MetastoreUnavailableError",
     "MetastoreVersionError",

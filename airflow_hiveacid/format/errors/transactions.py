@@ -144,6 +144,8 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
 class CommitStateUnknownError(TransactionError):
     """The response to a commit was lost, so its outcome is unknown; nothing was rolled back."""
 
+    retryable = True
+
     def __init__(self, *, txn_id: int, reason: str) -> None:
         self.txn_id, self.reason = txn_id, reason
         super().__init__(

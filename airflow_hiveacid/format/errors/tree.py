@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_hiveacid.format.known_secrets import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class HiveAcidError(Exception):
     """Base class of every error that this provider raises deliberately."""
 
     retryable: bool = False
-    """True if a retry of the unchanged request may succeed later."""
+    """True if a retry of the unchanged task or command may help: the cause is temporary or unknown.
+
+    This is the only rule for it: the retry policy, sensors, exit codes and docs/reference/errors.md
+    read it. A subclass inherits it, or sets its own.
+    """
 
     def __str__(self) -> str:
         # A server's text in the message may contain a password or a token.
@@ -26,7 +35,7 @@ class HiveAcidError(Exception):
 
 
 class RetryableError(HiveAcidError):
-    """Mixin for errors after which the same request can be retried."""
+    """Mixin for errors with a temporary cause, after which the same request can be repeated."""
 
     retryable = True
 
@@ -45,6 +54,8 @@ class TransactionError(HiveAcidError):
 
 class StorageError(HiveAcidError):
     """Files or directories are missing, damaged, unexpectedly present or inaccessible."""
+
+    retryable = True  # a store's unknown failures are often temporary
 
 
 class ClusterError(HiveAcidError):
@@ -66,6 +77,8 @@ class TableError(InputError):
 class JobFailedError(HiveAcidError):
     """The Spark application ended without a typed error."""
 
+    retryable = True
+
 
 class TaskKilledError(JobFailedError):
     """Airflow has killed the task, so the task has stopped."""
@@ -74,15 +87,17 @@ class TaskKilledError(JobFailedError):
         super().__init__(text)
 
 
+def subclasses(cls: type[HiveAcidError]) -> Iterator[type[HiveAcidError]]:
+    """Yield an error class and all its subclasses, those above before those below."""
+    yield cls
+    for below in cls.__subclasses__():
+        yield from subclasses(below)
+
+
 def error_class(name: str) -> type[HiveAcidError]:
     """Return the error class with this name, or `JobFailedError` if there is no such class."""
-    pending: list[type[HiveAcidError]] = [HiveAcidError]
-    while pending:
-        candidate = pending.pop()
-        if candidate.__name__ == name:
-            return candidate
-        pending.extend(candidate.__subclasses__())
-    return JobFailedError
+    found = (cls for cls in subclasses(HiveAcidError) if cls.__name__ == name)
+    return next(found, JobFailedError)
 
 
 def rebuild(name: str, message: str) -> HiveAcidError:

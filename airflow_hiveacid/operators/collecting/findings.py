@@ -176,7 +176,7 @@ def compaction_findings(
             ),
             remedy="wait for the writer to end, or end it with `abort ID`",
         )
-    pending = {str(e.partition or "") for e in facts.entries if e.state.is_pending}
+    pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
     due = [one for one in measured if exceeded(one.compactable, policy)]
     paused = pauses(table, [one.name for one in due], now_s=time.time())
     for name, why in paused.items():
@@ -259,6 +259,12 @@ def _queue(entries: Sequence[CompactionEntry], *, names_owners: bool) -> Iterato
                 about="cleaning",
                 urgency=Urgency.WAITING,
                 what=f"{what} is done and waits for cleaning",
+            )
+        elif entry.is_pending:
+            yield Finding(
+                about="compaction",
+                urgency=Urgency.WAITING,
+                what=f"{what} is in the unknown state {entry.state.value!r}",
             )
 
 

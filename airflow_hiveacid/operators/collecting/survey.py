@@ -17,7 +17,6 @@ from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
 from airflow_hiveacid.operators.collecting.findings import (
     Urgency,
@@ -69,9 +68,7 @@ def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThreshold
     Raises:
         MetastoreUnavailableError: the metastore does not answer.
     """
-    transactions = {
-        one.txn_id: one for one in client.open_txns_info() if one.state is TxnState.OPEN
-    }
+    transactions = {one.txn_id: one for one in client.open_txns_info() if one.may_be_open}
     entries = sorted(client.show_compactions(), key=_by_importance)
     return Survey(
         numbers=tuple(

@@ -18,6 +18,7 @@ from airflow_hiveacid.format.errors import (
     DirectoryExistsError,
     LocationNotFoundError,
     LocationPermissionError,
+    RetryableError,
     StorageError,
     StoreUnavailableError,
 )
@@ -411,11 +412,11 @@ def test_a_partly_deleted_directory_is_hidden_from_readers(tmp_path: Path) -> No
         (errno.EDQUOT, False),
     ],
 )
-def test_only_temporary_store_errors_are_retryable(number: int, is_passing: bool) -> None:
+def test_only_temporary_store_errors_have_a_temporary_cause(number: int, is_passing: bool) -> None:
     with (
         pytest.raises(StorageError, match=r"cannot write /f.*why") as caught,
         storage_errors("write", "/f"),
     ):
         raise OSError(number, "why", "hdfs://nn/f")
-    assert caught.value.retryable == is_passing
+    assert isinstance(caught.value, RetryableError) == is_passing
     assert isinstance(caught.value, StoreUnavailableError) == is_passing
