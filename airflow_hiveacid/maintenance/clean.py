@@ -115,7 +115,8 @@ class CleaningOutcome:
         """Describe the outcome."""
         size = sum(removal.size_bytes for removal in self.removed)
         unknown = f", found {self.unknown.count} unknown" if self.unknown else ""
-        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}{unknown}"
+        why = f" ({self.kept[0].why})" if self.kept else ""
+        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}{why}{unknown}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
