@@ -265,7 +265,7 @@ def came_of(result: JobResult) -> str:
         f"{did} {reasons.total():,}: {_reasons_text(reasons)}"
         for did, reasons in (
             ("kept", _reasons_kept(details)),
-            ("left", _reasons_left(details)),
+            ("left", reasons_left(details)),
             ("skipped", Counter(f"{s['table']}: {s['why']}" for s in details.get("skipped") or ())),
         )
         if reasons
@@ -287,7 +287,7 @@ def _reasons_kept(details: Mapping[str, Any]) -> Counter[str]:
     return found
 
 
-def _reasons_left(details: Mapping[str, Any]) -> Counter[str]:
+def reasons_left(details: Mapping[str, Any]) -> Counter[str]:
     """Return why compactions that are due were not done, with their numbers."""
     return Counter(
         one["why"]
