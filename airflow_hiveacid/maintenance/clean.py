@@ -115,7 +115,8 @@ class CleaningOutcome:
         """Describe the outcome."""
         size = sum(removal.size_bytes for removal in self.removed)
         unknown = f", found {self.unknown.count} unknown" if self.unknown else ""
-        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}{unknown}"
+        why = f" ({self.kept[0].why})" if self.kept else ""
+        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}{why}{unknown}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -488,7 +489,7 @@ class Cleaner:
     def _committed(
         self, ready: Iterable[CompactionEntry], txns: ValidTxnList, notes: TableNotes
     ) -> list[CompactionEntry]:
-        """Return the entries of committed compactions; close our entries of aborted compactions.
+        """Return the entries of committed compactions; end entries of aborted compactions.
 
         When an entry is marked as cleaned, the server forgets which transactions up to its write ID
         were aborted. A compactor may be killed after it has marked its entry, but before it
@@ -500,63 +501,39 @@ class Cleaner:
             entry_id, txn_id = entry.entry_id, entry.txn_id
             if txn_id is None or not (txn_id in txns.open or txn_id in txns.aborted):
                 found.append(entry)
-            elif (
-                txn_id in txns.aborted
-                and entry_id is not None
-                and notes.highest_write_id(entry_id) is not None
-            ):
-                end_entry(self.client, _claim_of(entry, entry_id), "its compaction was aborted")
+            elif txn_id in txns.aborted and entry_id is not None:
+                claim = ClaimedCompaction.of_entry(entry)
+                end_entry(self.client, claim, "its compaction was aborted")
                 notes.forget_compaction(entry_id)
         return found
 
     def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
-        """Mark our finished compactions as cleaned in the queue.
+        """Mark finished compactions as cleaned in the queue, whichever client made them.
 
-        This method leaves the entries of other workers to Hive's cleaner. To mark an entry, the
-        cleaner needs the highest write ID of its compaction. The queue does not report this ID.
-        Without this write ID the server would forget too many aborted transactions.
+        The partition has no replaced and no aborted files, so nothing is left for another cleaner.
+        To mark an entry, the server needs the highest write ID of its compaction. Without this
+        write ID, the server would forget too many aborted transactions.
         """
         marked: list[int] = []
-        refused: dict[int, str] = {}
         for entry in ready:
             if entry.entry_id is None:
                 continue
             highest = notes.highest_write_id(entry.entry_id)
+            if highest is None and entry.is_committed:
+                highest = entry.highest_write_id
             if highest is None:
                 continue
+            claim = ClaimedCompaction.of_entry(entry)
             try:
-                claim = _claim_of(entry, entry.entry_id)
                 self.client.mark_cleaned(dataclasses.replace(claim, highest_write_id=highest))
             except MetastoreCallError as error:
-                # Metastore 4.0.1 on PostgreSQL cannot mark entries of an unpartitioned table
-                # ("could not determine data type of parameter"). The files are still removed; the
-                # entry stays in the queue.
-                refused[entry.entry_id] = str(error)
-                continue
+                # No state of ours may depend on an entry that the metastore cannot mark.
+                reason = str(error).partition("\n")[0][:_MOST_REASON]  # pages of Java follow
+                if not end_entry(self.client, claim, f"committed and cleaned; {reason}"):
+                    continue
             notes.forget_compaction(entry.entry_id)
             marked.append(entry.entry_id)
-        if refused:
-            last = max(refused)
-            log.warning(
-                "%s: the queue keeps entries of cleaned compactions (count=%d last=%d), because the"
-                " metastore failed (4.0.1 on PostgreSQL always fails for unpartitioned tables): %s",
-                self.table.ref,
-                len(refused),
-                last,
-                refused[last].partition("\n")[0][:_MOST_REASON],  # pages of Java follow
-            )
         return tuple(marked)
-
-
-def _claim_of(entry: CompactionEntry, entry_id: int) -> ClaimedCompaction:
-    """Return a claim for a queue entry that no worker has claimed; the server requires a claim."""
-    return ClaimedCompaction(
-        entry_id=entry_id,
-        table=entry.table,
-        partition=entry.partition,
-        compaction_type=entry.compaction_type,
-        run_as=entry.run_as,
-    )
 
 
 def turned_off(table: TableInfo) -> str | None:

@@ -85,7 +85,9 @@ class CleanedTable:
     def text(self) -> str:
         """Describe the totals."""
         unknown = f", found {self.unknown} unknown" if self.unknown else ""
-        return f"removed {self.removed} ({self.removed_bytes} bytes), kept {self.kept}{unknown}"
+        why = f" ({self.why_kept})" if self.kept else ""
+        size = f"{self.removed_bytes} bytes"
+        return f"removed {self.removed} ({size}), kept {self.kept}{why}{unknown}"
 
 
 def _path_of(unknown: UnknownPath, partition: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import PartitionName, TableRef
 
 
@@ -159,7 +160,28 @@ class CompactionEntry:
         entry if they fail (docs/decisions/compaction-queue.md).
         """
         is_nothing = self.state is CompactionState.REFUSED and not self.has_our_worker
-        return self.state.is_unsuccessful and not is_nothing
+        return self.state.is_unsuccessful and not is_nothing and not self.is_committed
+
+    @property
+    def is_committed(self) -> bool:
+        """True if the compaction's transaction is committed; 3.1 does not tell."""
+        return self.next_txn_id is not None
+
+    def is_dead(self, txns: ValidTxnList) -> bool:
+        """Return True if the unfinished compaction has certainly ended without a result.
+
+        A commit sets `next_txn_id` in the same change of the database. So if a transaction had
+        ended before the entry was read, and `next_txn_id` is unset, the transaction was aborted.
+        Hive 4.0 sets `next_txn_id` for minor and major compactions only.
+
+        Args:
+            txns: the transactions, read before this entry.
+        """
+        if self.txn_id is None or self.is_committed or not self.state.is_pending:
+            return False
+        has_ended = self.txn_id <= txns.high_watermark and self.txn_id not in txns.open
+        is_known = self.compaction_type in (CompactionType.MINOR, CompactionType.MAJOR)
+        return self.txn_id in txns.aborted or (has_ended and is_known)
 
     @property
     def reason(self) -> str:
@@ -204,6 +226,18 @@ class CompactionEntry:
         return _OUR_POOL.fullmatch(self.pool or "") is not None
 
     @property
+    def owner(self) -> str:
+        """The worker of the entry, or the client that requested it.
+
+        An entry without a worker waits for one, or is marked as compacted.
+        """
+        if self._is_in_our_pool:
+            return self.worker_id or "this provider"
+        if self.worker_id:
+            return f"worker {self.worker_id}"
+        return self.initiator_id or "another client"
+
+    @property
     def asked_by(self) -> str:
         """A description of the entry, including the client that requested it."""
         who = self.initiator_id or "another client"
@@ -243,10 +277,10 @@ class ClaimedCompaction:
         """Return a claim for an entry that has no worker, or a dead worker.
 
         Raises:
-            ValueError: the entry's state is neither waiting nor working.
+            ValueError: the entry has ended, or is of a 3.1 metastore.
         """
-        if entry.entry_id is None or not entry.is_at_work:
-            raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not at work")
+        if entry.entry_id is None or not entry.state.is_pending:
+            raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not unfinished")
         return cls(
             entry_id=entry.entry_id,
             table=entry.table,

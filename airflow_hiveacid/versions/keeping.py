@@ -19,8 +19,10 @@ from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.versions import floor_of
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
     duration,
@@ -71,6 +73,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     # The server's workers read the parameters when they begin a compaction. The compaction queue
     # lists each compaction until it ends. Later compactions have higher IDs than all current
     # compactions.
+    end_dead_entries(client, table.ref)
     before = _queue(client, table)
     roots = client.list_partitions(table)
     snapshot = snapshot_now(client, [table.ref])
@@ -283,11 +286,8 @@ def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
         KeepingRefusedError: a compaction has not finished.
     """
     entries = client.show_compactions(table.ref)
-    for entry in entries:
-        if entry.is_pending:
-            raise KeepingRefusedError(
-                table=table.ref,
-                waiting=f"compaction {entry.entry_id} of {entry.partition or 'the table'} is"
-                f" {entry.state.value}",
-            )
+    if any(entry.is_pending for entry in entries):
+        for status in unfinished(client, table.ref):
+            raise KeepingRefusedError(table=table.ref, waiting=str(status))
+        entries = client.show_compactions(table.ref)
     return sorted(entry.entry_id for entry in entries if entry.entry_id is not None)

@@ -166,8 +166,8 @@ class KeepingRefusedError(TransactionError, RetryableError):
     def __init__(self, *, table: object, waiting: str) -> None:
         self.table, self.waiting = str(table), waiting
         super().__init__(
-            f"versions of table {table} cannot be kept yet: {waiting}, and the cleaning"
-            " after it may remove files. Retry when that compaction and its cleaning are done"
+            f"versions of table {table} cannot be kept yet, because an unfinished compaction may"
+            f" cause the removal of files: {waiting}. Retry when the entry has ended"
         )
 
 

@@ -10,7 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import InvalidNameError, MetastoreVersionError
+from airflow_hiveacid.format.errors import (
+    InvalidNameError,
+    MetastoreCallError,
+    MetastoreVersionError,
+)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
@@ -131,7 +135,17 @@ class QueueCalls:
             # Without a highest write ID, the server would also forget writes that are not cleaned
             # up yet.
             raise ValueError(f"compaction {claim.entry_id} has no highest write ID to clean up to")
-        self._connection.call("mark_cleaned", _struct(claim), repeat=Repeat.NEVER)
+        struct = _struct(claim)
+        try:
+            self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
+        except MetastoreCallError:
+            if struct.partitionname is not None:
+                raise
+            # On PostgreSQL, 4.0.1 always fails if the partition is NULL ("could not determine data
+            # type of parameter"). With an empty name the entry ends. The server then keeps its
+            # records of the table's aborted writes, which only makes its lists longer.
+            struct.partitionname = ""
+            self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
 
     def mark_failed(self, claim: ClaimedCompaction) -> None:
         """See QueuePort."""

@@ -352,7 +352,7 @@ def test_explain_reports_queued_and_failed_compactions_with_their_messages(
     client.request_compaction(REF, None, CompactionType.MAJOR)
     waiting = explained("--delta-count", "2")[0]
     assert waiting[:2] == ("compaction", "waiting")
-    assert "(major) of the table waits for a worker" in waiting[2]
+    assert "(major, by another client) of the table waits for a worker" in waiting[2]
     claim = client.find_next_compaction("w", worker_version="4")
     assert claim is not None
     claim = replace(claim, error_message="disk full")
