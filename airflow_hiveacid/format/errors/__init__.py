@@ -15,6 +15,7 @@
     |  |- ConstraintViolationError     a new row violates NOT NULL or CHECK
     |  |- ValueTooLargeError           a value or plan does not fit into the driver's memory
     |  |- ConversionRefusedError       a table cannot be converted to the requested kind
+    |  |- OtherOwnerError              the directory belongs to another table or metastore
     |  |- StatementOrderError          one transaction cannot run these statements in this order
     |  |- SharedTargetError            two INSERTs of one FROM clause write to the same target
     |  |- MergeCardinalityError        two source rows match one target row
@@ -108,6 +109,7 @@ from airflow_hiveacid.format.errors.requests import (
     InvalidNameError,
     MergeCardinalityError,
     NotTransactionalError,
+    OtherOwnerError,
     PartitionNotFoundError,
     RerunRefusedError,
     SharedTargetError,
@@ -166,6 +168,7 @@ from airflow_hiveacid.format.errors.tree import (
     TransactionError,
     error_class,
     rebuild,
+    unexpected,
 )
 from airflow_hiveacid.format.errors.versions import (
     ChangesGoneError,
@@ -231,6 +234,7 @@ __all__ = [
     "MetastoreVersionError",
     "NotEnoughHistoryError",
     "NotTransactionalError",
+    "OtherOwnerError",
     "OvertakenError",
     "PartitionNotFoundError",
     "PartitionsFailedError",
@@ -270,4 +274,5 @@ __all__ = [
     "WriteConflictError",
     "error_class",
     "rebuild",
+    "unexpected",
 ]
