@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     LocationPermissionError,
     MetastoreCallError,
     NotEnoughHistoryError,
+    OtherOwnerError,
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
@@ -28,6 +29,8 @@ from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
+from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.unknown_paths import (
     Places,
     UnknownPaths,
@@ -132,11 +135,13 @@ class Cleaner:
     on_step: Callable[[str], None]
     now_s: Callable[[], float] = time.time
     overview: Overview | None = None
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     def clean(self, partition: PartitionInfo) -> CleaningOutcome:
         """Clean one partition.
 
         Raises:
+            OtherOwnerError: another table, or another metastore, has written here.
             TableChangedError: the table was dropped and created again during the cleaning.
         """
         notes = TableNotes.of(self.table)
@@ -180,6 +185,9 @@ class Cleaner:
         why_not = turned_off(now)
         if why_not is not None:
             return _outcome(partition, _all_kept(plan, why_not))
+        if state.aborted:
+            check_aborted(self.table, state, past.commits())
+        plan = self._without_shared(partition, plan)
         if self.spec.plan_only:
             return _outcome(partition, plan)
         seen |= dict.fromkeys(plan.unseen, note)
@@ -205,6 +213,27 @@ class Cleaner:
     def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
         """Return the open transactions that may read the table."""
         return possible_readers(self.client, self.table.ref, txns, now_s=self.now_s)
+
+    def _without_shared(self, partition: PartitionInfo, plan: CleaningPlan) -> CleaningPlan:
+        """Keep files that another table of the metastore may read.
+
+        A replaced directory needs no check: its rows are in the directory that has replaced it.
+
+        Raises:
+            OtherOwnerError: an aborted directory is in another table, which may have committed it.
+        """
+        kept = {}
+        for removal in plan.remove:
+            is_directory = _is_directory_name(removal.path)
+            if _is_staging(removal.path) or (is_directory and removal.replaced_by):
+                continue
+            uri = f"{partition.location.rstrip('/')}/{removal.path}"
+            why = self.neighbours.why_read(self.client, self.table, uri, is_flat=not is_directory)
+            if why is not None and is_directory:
+                raise OtherOwnerError(table=self.table.ref, location=uri, why=why)
+            if why is not None:
+                kept[removal.path] = why
+        return _some_kept(plan, kept)
 
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
@@ -389,6 +418,18 @@ class Cleaner:
             readers=self._readers(txns),
             unknown_age_s=self.spec.unknown_age_s,
         )
+        # Other tables may read these files, and the table's own partitions under another name of
+        # the directory.
+        read = {
+            r.path: self.neighbours.why_read(
+                self.client,
+                self.table,
+                f"{whole.location.rstrip('/')}/{r.path}",
+                is_flat=True,
+            )
+            for r in plan.remove
+        }
+        plan = _some_kept(plan, {path: why for path, why in read.items() if why is not None})
         # The table is read after its partitions, so these are the partitions of this table.
         why_not = turned_off(self._table_now())
         if why_not is not None:
@@ -454,6 +495,7 @@ class Cleaner:
     def _resolved(
         self, listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList
     ) -> tuple[AcidState, Listing]:
+        check_known_writes(self.client, self.table, listing, write_ids, txns)
         state = resolve(listing, write_ids, txns, self.table.kind)
         if self.table.kind is TransactionalKind.INSERT_ONLY and not self.table.reads_originals:
             # A base does not make original files obsolete, because nothing proves that the base
@@ -663,7 +705,7 @@ def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDir
         found.append(
             StagingDirectory(
                 path=name,
-                txn_id=TxnId(int(number)) if number.isdigit() else None,
+                txn_id=TxnId(int(number)) if number.isdecimal() else None,
                 modified_s=newest,
                 size_bytes=size,
             )
@@ -712,6 +754,15 @@ def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Remov
 
 def _is_directory_name(name: str) -> bool:
     return _is_staging(name) or parse_directory_name(name) is not None
+
+
+def _some_kept(plan: CleaningPlan, why: Mapping[str, str]) -> CleaningPlan:
+    kept = (dataclasses.replace(r, why=why[r.path]) for r in plan.remove if r.path in why)
+    return dataclasses.replace(
+        plan,
+        keep=(*plan.keep, *kept),
+        remove=tuple(r for r in plan.remove if r.path not in why),
+    )
 
 
 def _all_kept(plan: CleaningPlan, why: str) -> CleaningPlan:

@@ -9,6 +9,7 @@ length of a pause are those of Hive's Initiator.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -50,11 +51,13 @@ def pauses(table: TableInfo, partitions: Collection[str], *, now_s: float) -> di
     Raises:
         StorageError: the table's notes cannot be read.
     """
-    return {
-        name: _text(failures)
-        for name, failures in TableNotes.of(table).failures(partitions).items()
-        if failures.count >= FAILURES and now_s < failures.last_s + LASTS.total_seconds()
-    }
+    found = {}
+    for name, failures in TableNotes.of(table).failures(partitions).items():
+        # A machine whose clock was ahead may have noted a time in the future, which counts as now.
+        # A time far in the future is ignored, because the pause would not end.
+        if failures.count >= FAILURES and abs(now_s - failures.last_s) < LASTS.total_seconds():
+            found[name] = _text(replace(failures, last_s=min(failures.last_s, now_s)))
+    return found
 
 
 def _text(failures: CompactionFailures) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.words import age_text, first_few, several
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionFacts,
@@ -28,6 +29,7 @@ from airflow_hiveacid.maintenance.many_tables import (
     grouped,
     matching_tables,
 )
+from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
 from airflow_hiveacid.metastore.listed_tables import matches
 from airflow_hiveacid.metastore.partitions import partitions_of
@@ -157,8 +159,9 @@ def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
         FencedError: a newer copy of the job is running.
     """
     run = TablesPlan()
+    neighbours = Neighbours()
     for group in grouped(_tables(client, spec, run)):
-        _plan(client, _pieces(client, spec, group, run), run)
+        _plan(client, _pieces(client, spec, group, run, neighbours), run)
     if spec.choice is CompactionChoice.QUEUED:
         run.due.sort(key=lambda one: one.piece.entry_id)
     else:
@@ -177,9 +180,15 @@ def _tables(client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan) -> 
     If the job serves the queue, return only tables with entries to serve or to end.
     """
     only = _queued_tables(client, spec, run) if spec.choice is CompactionChoice.QUEUED else None
-    tables = list(matching_tables(client, spec.tables, _check_compactable, run, only=only))
-    for table in tables:
-        switched_off = switched_off_outcome(table, spec.of_table(str(table.ref)))
+    tables = []
+    for table in matching_tables(client, spec.tables, _check_compactable, run, only=only):
+        try:
+            switched_off = switched_off_outcome(table, spec.of_table(str(table.ref)))
+        except HiveAcidError as error:
+            run.fail(str(table.ref), error)
+            run.unlisted += 1
+            continue
+        tables.append(table)
         if switched_off is None:
             run.tables += 1
         else:
@@ -211,7 +220,11 @@ def _check_compactable(table: TableInfo) -> None:
 
 
 def _pieces(
-    client: MetastorePort, spec: CompactTablesSpec, tables: Sequence[TableInfo], run: TablesPlan
+    client: MetastorePort,
+    spec: CompactTablesSpec,
+    tables: Sequence[TableInfo],
+    run: TablesPlan,
+    neighbours: Neighbours,
 ) -> list[Piece]:
     """Return the partitions of the tables; none of tables with automatic compaction turned off."""
 
@@ -221,19 +234,19 @@ def _pieces(
                 end_dead_entries(own, table.ref)
             return []
         if spec.choice is CompactionChoice.QUEUED:
-            return _requested_pieces(own, spec, table)
+            return _requested_pieces(own, spec, table, neighbours)
         partitions = partitions_of(own, table, None)
-        facts = CompactionFacts.of(own, table, spec.of_table(str(table.ref)))
+        facts = CompactionFacts.of(own, table, spec.of_table(str(table.ref)), neighbours)
         return [Piece(facts=facts, partition=partition) for partition in partitions]
 
     return [piece for pieces in run.each_table(client, tables, prepared) for piece in pieces]
 
 
 def _requested_pieces(
-    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo
+    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo, neighbours: Neighbours
 ) -> list[Piece]:
     """Return the partitions with a waiting request; refuse requests for missing partitions."""
-    facts = CompactionFacts.of(client, table, spec.of_table(str(table.ref)))
+    facts = CompactionFacts.of(client, table, spec.of_table(str(table.ref)), neighbours)
     requests = {name: one for name, one in facts.requests.items() if spec.serves(one.pool)}
     if table.is_partitioned:
         partitions = client.get_partitions(table, [name for name in requests if name is not None])

@@ -277,7 +277,7 @@ def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
     """Return the transaction ID or the write ID in a directory name; a missing ID is None."""
     if name.startswith(STAGING_PREFIX):
         number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
-        return (TxnId(int(number)), None) if number.isdigit() else None
+        return (TxnId(int(number)), None) if number.isdecimal() else None
     parsed = parse_directory_name(name)
     if parsed is None:
         return None

@@ -6,7 +6,6 @@ metastore and the table's files, and read no rows.
 
 from __future__ import annotations
 
-import getpass
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,7 @@ from airflow_hiveacid.cli.output import (
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
+from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.plan.keeping import duration
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
             options.name,
             options.version or options.timestamp or cli_view.PRESENT,
             expires_s=expires_s,
-            made_by=getpass.getuser(),
+            made_by=process_user(),
             may_retry=False,
         )
         yield shown(Answer(records=[_tag_record(table, made)]), options.output)

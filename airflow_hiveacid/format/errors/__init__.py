@@ -15,6 +15,7 @@
     |  |- ConstraintViolationError     a new row violates NOT NULL or CHECK
     |  |- ValueTooLargeError           a value or plan does not fit into the driver's memory
     |  |- ConversionRefusedError       a table cannot be converted to the requested kind
+    |  |- OtherOwnerError              the directory belongs to another table or metastore
     |  |- StatementOrderError          one transaction cannot run these statements in this order
     |  |- SharedTargetError            two INSERTs of one FROM clause write to the same target
     |  |- MergeCardinalityError        two source rows match one target row
@@ -110,6 +111,7 @@ from airflow_hiveacid.format.errors.requests import (
     InvalidNameError,
     MergeCardinalityError,
     NotTransactionalError,
+    OtherOwnerError,
     PartitionNotFoundError,
     RerunRefusedError,
     SharedTargetError,
@@ -168,6 +170,7 @@ from airflow_hiveacid.format.errors.tree import (
     TransactionError,
     error_class,
     rebuild,
+    unexpected,
 )
 from airflow_hiveacid.format.errors.versions import (
     ChangesGoneError,
@@ -234,6 +237,7 @@ __all__ = [
     "MetastoreVersionError",
     "NotEnoughHistoryError",
     "NotTransactionalError",
+    "OtherOwnerError",
     "OvertakenError",
     "PartitionNotFoundError",
     "PartitionsFailedError",
@@ -273,4 +277,5 @@ __all__ = [
     "WriteConflictError",
     "error_class",
     "rebuild",
+    "unexpected",
 ]

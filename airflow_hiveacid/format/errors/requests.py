@@ -245,6 +245,21 @@ class ConversionRefusedError(TableError):
         super().__init__(table=table, detail=f"cannot become {to}: {why}. Nothing was changed")
 
 
+class OtherOwnerError(TableError):
+    """A table's directory belongs to another table, or to another metastore's table."""
+
+    def __init__(self, *, table: object, location: str, why: str) -> None:
+        self.location, self.why = location, why
+        super().__init__(
+            table=table,
+            detail=f"its directory {location} is not its own: {why}. Nothing was removed, because"
+            " the files may be live in the other table. Maintain the directory only from the table"
+            " that owns it, and give the other table its own copy of the files. If the other table"
+            f" is gone for good, take the directory with `python -m airflow_hiveacid own {table}`."
+            " See docs/how-to/restore-or-clone-a-metastore.md",
+        )
+
+
 class StatementOrderError(InputError):
     """The files of one transaction cannot represent the statements in the requested order."""
 

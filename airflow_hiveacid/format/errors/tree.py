@@ -94,6 +94,16 @@ def subclasses(cls: type[HiveAcidError]) -> Iterator[type[HiveAcidError]]:
         yield from subclasses(below)
 
 
+def unexpected(error: Exception) -> JobFailedError:
+    """Return the error for a part of a job that failed with an error of another library or a bug.
+
+    The caller logs the traceback.
+    """
+    found = JobFailedError(f"unexpected {type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
+
+
 def error_class(name: str) -> type[HiveAcidError]:
     """Return the error class with this name, or `JobFailedError` if there is no such class."""
     found = (cls for cls in subclasses(HiveAcidError) if cls.__name__ == name)

@@ -145,6 +145,7 @@ class Connection:
         self._hms: HMSClient | None = None
         self._generation: MetastoreGeneration | None = None
         self._txn_timeout_s: float | None = None
+        self._metastore_id: str | None = None
         self._patience_s: Callable[[], float] = _impatient
         self._has_answered = False
         self._refusals = Refusals(endpoint.login)
@@ -267,6 +268,13 @@ class Connection:
         return default if value is None else value
 
     @property
+    def metastore_id(self) -> str:
+        """The ID of the metastore's database; each connection reads it once."""
+        if self._metastore_id is None:
+            self._metastore_id = self.call("get_metastore_db_uuid", repeat=Repeat.SAFE)
+        return self._metastore_id
+
+    @property
     def txn_timeout_s(self) -> float:
         """The number of seconds without a heartbeat after which the server aborts a transaction."""
         if self._txn_timeout_s is None:
@@ -278,7 +286,8 @@ class Connection:
     def close(self) -> None:
         """Close the socket; the next call opens it again."""
         protocol, self._protocol = self._protocol, None
-        self._stubs = self._brief = self._hms = self._generation = self._txn_timeout_s = None
+        self._stubs = self._brief = self._hms = None
+        self._generation = self._txn_timeout_s = self._metastore_id = None
         if protocol is not None:
             try:
                 protocol.trans.close()

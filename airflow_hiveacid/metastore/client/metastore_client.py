@@ -96,6 +96,11 @@ class MetastoreClient(
         """See MetastorePort."""
         return self._connection.config_value(name, default)
 
+    @property
+    def metastore_id(self) -> str:
+        """See MetastorePort."""
+        return self._connection.metastore_id
+
     def hms(self) -> HMSClient:
         """Return an hmsclient client on this connection, for calls that `MetastorePort` lacks.
 

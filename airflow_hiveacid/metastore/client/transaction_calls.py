@@ -197,6 +197,16 @@ class TransactionCalls:
             )
         return found
 
+    def max_write_id(self, ref: TableRef) -> WriteId:
+        """See TransactionPort."""
+        if self._connection.generation is MetastoreGeneration.V3:
+            return self.valid_write_ids([ref], self.valid_txns())[ref].high_watermark
+        request = ttypes.MaxAllocatedTableWriteIdRequest(dbName=ref.db, tableName=ref.name)
+        answer = self._connection.call(
+            "get_max_allocated_table_write_id", request, repeat=Repeat.SAFE
+        )
+        return WriteId(answer.maxWriteId)
+
     def add_write_ids_to_min_history(
         self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
     ) -> None:

@@ -96,15 +96,15 @@ def _numbers(
 ) -> TableNumbers:
     from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
 
-    policy = given.policy_for(table)
     try:
+        policy = given.policy_for(table)
         facts = facts_of(client, table, counts_rows=given.counts_rows)
         findings = [
             *compaction_findings(client, facts, policy, names_owners=False),
             *lock_findings(facts.locks, names_owners=False),
         ]
         past = history_of(client, table, most=_MOST_VERSIONS)
-    except HiveAcidError as error:
+    except Exception as error:  # noqa: BLE001 - one table must not end the collection
         return _unmeasured(str(table.ref), error)
     findings.sort(key=lambda one: one.urgency)
     return TableNumbers(
@@ -125,7 +125,7 @@ def _numbers(
     )
 
 
-def _unmeasured(name: str, error: HiveAcidError) -> TableNumbers:
+def _unmeasured(name: str, error: Exception) -> TableNumbers:
     _log.warning("cannot measure table=%s", name, exc_info=error)
     why = f"cannot be measured ({type(error).__name__}); the collector's log has the reason"
     return TableNumbers(row=TableRow(table=name, state="unknown", why=why))
