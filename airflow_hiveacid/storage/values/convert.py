@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
+    from airflow_hiveacid.storage.values.time_zones import TimeZone
 
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 
@@ -47,9 +48,9 @@ _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 class FieldPlan:
     """The plan to read one column of the table from one file.
 
-    `column_id` is None if the file does not have the column. If `is_split`, the column may have
-    timestamps outside the range of Arrow's nanoseconds. Then `convert` also needs an array of the
-    column's seconds.
+    `column_id` is None if the file does not have the column. If `is_split`, the column has timestamps
+    that Arrow cannot read: they may be outside the range of its nanoseconds, or were not written in
+    UTC. Then `convert` also needs an array of the column's seconds.
     """
 
     field: pa.Field
@@ -93,6 +94,7 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
     wanted: Sequence[Column],
     form: TimestampForm,
     matching: Matching = Matching.NAME,
+    zone: TimeZone | None = None,
 ) -> tuple[FieldPlan, ...]:
     """Plan how to read columns from the struct with this column ID.
 
@@ -103,6 +105,7 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
         wanted: the columns to plan for, in the order of the result.
         form: the form of timestamps in the result.
         matching: the method of finding columns.
+        zone: the time zone of the writer; None means UTC.
 
     Raises:
         InvalidNameError: a type string is not a Hive type.
@@ -110,7 +113,7 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
             column may have been renamed.
     """
     types = tail.types
-    source = ColumnFile(tail=tail, types=types, form=form, hybrid=is_hybrid(tail))
+    source = ColumnFile(tail=tail, types=types, form=form, hybrid=is_hybrid(tail), zone=zone)
     struct = types[struct_id]
     by_position = matching is Matching.POSITION or all(
         _POSITIONAL.match(name) for name in struct.field_names
@@ -135,7 +138,10 @@ def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> Fi
     return FieldPlan(
         field=field,
         column_id=column_id,
-        is_split=any(may_overflow(source.tail, t) for t in source.timestamps_below(column_id)),
+        is_split=any(
+            source.zone_of(source.types[t]) is not None or may_overflow(source.tail, t)
+            for t in source.timestamps_below(column_id)
+        ),
         convert=converter(source, column_id, wanted, column.name),
     )
 

@@ -252,7 +252,7 @@ def _swap_stripes(tail: OrcTail) -> None:
         ("has no parent", lambda tail: tail.footer.types.add(kind=TypeKind.LONG)),
         (r"decimal\(39,2\)", _first_type(kind=TypeKind.DECIMAL, precision=39, scale=2)),
         (r"decimal\(3,4\)", _first_type(kind=TypeKind.DECIMAL, precision=3, scale=4)),
-        (r"decimal\(0,39\)", _first_type(kind=TypeKind.DECIMAL, scale=39)),
+        (r"decimal\(38,39\)", _first_type(kind=TypeKind.DECIMAL, scale=39)),
         (
             "compression blocks have 2147483647 bytes",
             lambda tail: setattr(tail.postscript, "compression_block_size", (1 << 31) - 1),
