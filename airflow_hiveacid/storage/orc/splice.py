@@ -2,7 +2,8 @@
 
 The module takes an open file and a list of pieces. A piece is a range of this file, or new bytes.
 The module returns a file object that consists of the pieces. The module also builds pieces that
-replace the time zone in stripe footers, or the seconds of timestamps with 0. The module must not depend on the meaning of columns.
+replace the time zone in stripe footers, or the seconds of timestamps with 0. The module must not
+depend on the meaning of columns.
 """
 
 from __future__ import annotations

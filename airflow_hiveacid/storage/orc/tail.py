@@ -201,8 +201,8 @@ def _postscript(
 ) -> tuple[pb.PostScript, int]:
     """Return the postscript and its start position in `data`.
 
-    Presto and Hive 0.11 wrote no magic bytes at the end of the file, only at the beginning. Then the
-    magic bytes are added to the returned postscript.
+    Presto and Hive 0.11 wrote magic bytes only at the beginning of the file. Then the magic bytes
+    are added to the returned postscript.
     """
     start = len(data) - 1 - data[-1] if data else -1
     if start < 0:

@@ -36,7 +36,7 @@ from airflow_hiveacid.storage.orc.footer import (
     TypeKind,
     lacks_precision,
 )
-from airflow_hiveacid.storage.orc.view import shown_scale
+from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.storage.values.time_zones import TimeZone
 
-_TIMESTAMPS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+_DATED: Final = frozenset({TypeKind.DATE}) | TIMESTAMP_KINDS
 _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _UTC: Final = "UTC"
 
@@ -88,11 +88,11 @@ class ColumnFile:
         """Return the time zone of the stored values of a timestamp type; None means UTC."""
         return self.zone if type_.kind == TypeKind.TIMESTAMP else None
 
-    def timestamps_below(self, column_id: int) -> list[int]:
-        """Return the column IDs of all timestamps in a column, at any depth."""
+    def dated_below(self, column_id: int) -> list[int]:
+        """Return the column IDs of all dates and timestamps in a column, at any depth."""
         type_ = self.types[column_id]
-        below = [found for child in type_.children for found in self.timestamps_below(child)]
-        return [column_id, *below] if type_.kind in _TIMESTAMPS else below
+        below = [found for child in type_.children for found in self.dated_below(child)]
+        return [column_id, *below] if type_.kind in _DATED else below
 
 
 def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
@@ -240,7 +240,9 @@ def _mask(array: pa.Array) -> pa.Array | None:
 def _leaf(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     if _is_same(type_, wanted):
         return (
-            _timestamp(source, type_, name) if type_.kind in _TIMESTAMPS else _plain(source, type_)
+            _timestamp(source, type_, name)
+            if type_.kind in TIMESTAMP_KINDS
+            else _plain(source, type_)
         )
     if isinstance(wanted, CharType | VarcharType) and type_.kind in _STRINGS:
         return _fitted(_plain(source, type_), wanted)
@@ -284,7 +286,7 @@ def _plain(source: ColumnFile, type_: OrcType) -> Convert:
         found = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
         return in_form(found, TimestampForm.PAIR, None, path=source.tail.path, column="")
 
-    if type_.kind in _TIMESTAMPS:
+    if type_.kind in TIMESTAMP_KINDS:
         return pairs
     if type_.kind == TypeKind.CHAR:
         return lambda array, _seconds: unpadded(array)

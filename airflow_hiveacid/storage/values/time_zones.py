@@ -27,6 +27,7 @@ import functools
 import re
 import struct
 import zoneinfo
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -36,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _Ints = npt.NDArray[np.int64]
 
@@ -86,8 +87,9 @@ _SHORT_NAMES: Final[Mapping[str, str]] = {
 }
 _CUSTOM: Final = re.compile(r"GMT([+-])([0-9]{1,2})(?::?([0-5][0-9]))?", re.ASCII)
 _MOST_HOURS: Final = 23
-# Java takes the offset of a law that Namibia repealed in 2017.
+# Java takes this offset before 1900 and from 2037 on, although Namibia repealed it in 2017.
 _STANDARD: Final[Mapping[str, int]] = {"Africa/Windhoek": _HOUR_S}
+_STANDARD_FROM_S: Final = 2_114_377_200
 _SYSTEM_V: Final = re.compile(r"SystemV/[A-Z]{3}([0-9]{1,2})", re.ASCII)
 _DATABASE_NAME: Final = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
 
@@ -166,10 +168,8 @@ def _database_file(name: str) -> bytes | None:
     if not _DATABASE_NAME.fullmatch(name):
         return None
     roots = [Path(path) for path in zoneinfo.TZPATH]
-    try:
+    with suppress(ModuleNotFoundError):
         roots.insert(0, resources.files("tzdata") / "zoneinfo")  # type: ignore[arg-type]
-    except ModuleNotFoundError:
-        pass
     for root in roots:
         try:
             return root.joinpath(*name.split("/")).read_bytes()
@@ -184,10 +184,13 @@ def _database_file(name: str) -> bytes | None:
 def _zone(content: bytes, standard_s: int | None) -> TimeZone:
     changes, first, last_rules = _parsed(content)
     standard, yearly = _last_rules(last_rules)
+    if standard_s is not None:
+        standard = standard_s
+        changes.append((_STANDARD_FROM_S, standard_s))
     end = changes[-1][0] if changes else _FIRST_RULE_S
     changes += [change for change in yearly if change[0] > end]
     offset = first
-    starts, offsets = [], [standard if standard_s is None else standard_s]
+    starts, offsets = [], [standard]
     for start, next_offset in changes:
         if start >= _FIRST_RULE_S:
             if not starts and start > _FIRST_RULE_S:
@@ -269,5 +272,3 @@ def _seconds(text: str) -> int:
     parts = [int(part) for part in text.lstrip("+-").split(":")]
     seconds = sum(part * unit for part, unit in zip(parts, (_HOUR_S, 60, 1), strict=False))
     return -seconds if text.startswith("-") else seconds
-
-

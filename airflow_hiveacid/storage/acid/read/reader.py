@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -75,6 +76,7 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
     matching: Matching = Matching.NAME,
     tail: OrcTail | None = None,
+    is_hives: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Read the events of one file in file order, that is, in ascending order of identity.
 
@@ -87,6 +89,8 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
         timestamps: the form of timestamp columns.
         matching: the rule that finds the table's columns in the file.
         tail: the file's tail, if the caller has already read it.
+        is_hives: whether a file without ACID columns was written into an ACID table; see
+            `calendars.is_hybrid`.
 
     Returns:
         Batches with the schema `read_schema(...)`; `row` is NULL only in delete events.
@@ -108,18 +112,21 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
             none = pa.nulls(root.num_rows, schema.field(ROW).type)
             yield pa.RecordBatch.from_arrays([*root.columns, none], schema=schema)
         return
+    plan = partial(
+        plan_fields,
+        source.tail,
+        source.row_struct,
+        columns,
+        wanted=wanted,
+        form=timestamps,
+        matching=matching,
+        is_hives=is_hives,
+    )
+    fields = plan()
     check = FileCheck(file)
-    for zone, stripes in source.zones.parts():
-        fields = plan_fields(
-            source.tail,
-            source.row_struct,
-            columns,
-            wanted=wanted,
-            form=timestamps,
-            matching=matching,
-            zone=zone,
-        )
-        for root, row in replace(source, stripes=stripes).rows(fields, check):
+    for zone, part in source.zones.parts(_column_ids(fields)):
+        in_zone = fields if zone is None else plan(zone=zone)
+        for root, row in replace(source, stripes=part).rows(in_zone, check):
             yield pa.RecordBatch.from_arrays([*root.columns, row], schema=schema)
 
 
@@ -197,9 +204,7 @@ def _source(
     require_new_rows(file, tail)
     chosen = range(len(tail.stripes)) if stripes is None else sorted(stripes)
     zones = zones_of(file.fs, tail, chosen)
-    return _Source(
-        file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows, zones=zones
-    )
+    return _Source(file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows, zones=zones)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc import splice as splicing
-from airflow_hiveacid.storage.orc.splice import Stretch, splice, in_utc
+from airflow_hiveacid.storage.orc.splice import Stretch, in_utc, splice
 from airflow_hiveacid.storage.orc.tail import read_tail
 
 if TYPE_CHECKING:
