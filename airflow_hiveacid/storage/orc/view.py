@@ -28,15 +28,16 @@ import pyarrow.dataset as pads
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, CorruptFileError
-from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
+from airflow_hiveacid.format.types import MAX_PRECISION
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind, lacks_precision
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
 from airflow_hiveacid.storage.orc.splice import (
     Content,
     Stretch,
+    in_utc,
     splice,
     stripe_footer,
-    without_seconds,
 )
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -69,13 +70,15 @@ class ColumnView:
 
     `columns` are column IDs; each becomes a column `c<ID>`, in this order. `flatten` is the ID of a
     struct below the root; its fields become top-level columns. If `flatten` is None, only the
-    root's children are shown. `stripes` are 0-based; None shows all.
+    root's children are shown. `stripes` are 0-based; None shows all. If `in_utc`, the stripes state
+    that they were written in UTC, whatever their footers say (`writer_time_zones`).
     """
 
     columns: tuple[int, ...]
     flatten: int | None = None
     stripes: tuple[int, ...] | None = None
     timestamps: ShowTimestamps = ShowTimestamps.WHOLE
+    in_utc: bool = False
 
 
 def read_view(
@@ -117,7 +120,18 @@ def read_view(
             ) from error
 
 
-def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]) -> frozenset[str]:
+def shown_scale(scale: int) -> int:
+    """Return the scale with which decimals without precision are shown.
+
+    Such values have any number of digits after the point, and Arrow would cut them after the sixth.
+    Java rounds them to the scale that counts for the type. One more digit decides how to round.
+    """
+    return min(scale + 1, MAX_PRECISION)
+
+
+def writer_time_zones(
+    fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
+) -> tuple[str, ...]:
     """Return the writer time zones of these stripes; "" for a stripe without a time zone.
 
     Raises:
@@ -127,7 +141,7 @@ def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
     """
     with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
-        return frozenset(footer.writer_time_zone for footer in footers)
+        return tuple(footer.writer_time_zone for footer in footers)
 
 
 def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:
@@ -149,10 +163,11 @@ def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
     root = footer.types[0]
     del root.field_names[:]
     root.field_names.extend(f"c{column_id}" for column_id in root.children)
-    if view.timestamps is ShowTimestamps.SECONDS:
-        for type_ in footer.types:
-            if type_.kind in TIMESTAMP_KINDS:
-                type_.kind = TypeKind.LONG
+    for type_, stored in zip(footer.types, tail.types, strict=True):
+        if view.timestamps is ShowTimestamps.SECONDS and type_.kind in TIMESTAMP_KINDS:
+            type_.kind = TypeKind.LONG
+        elif lacks_precision(type_):
+            type_.precision, type_.scale = stored.precision, shown_scale(stored.scale)
     return replace(tail, footer=footer, metadata=pb.Metadata())
 
 
@@ -180,7 +195,8 @@ def _pieces(
 ) -> tuple[list[Content], OrcTail]:
     """Return the pieces that form the file for Arrow, and the tail of that file."""
     pieces: list[Content]
-    if view.timestamps is ShowTimestamps.NANOS:
+    hides_seconds = view.timestamps is ShowTimestamps.NANOS
+    if hides_seconds or view.in_utc:
         timestamps = {i for i, t in enumerate(tail.types) if t.kind in TIMESTAMP_KINDS}
         chosen = range(len(tail.stripes)) if view.stripes is None else sorted(view.stripes)
 
@@ -188,7 +204,8 @@ def _pieces(
             statistics = tail.statistics(column_id, chosen[number])
             return max(statistics.values if statistics else 0, tail.stripes[chosen[number]].rows)
 
-        pieces, footer = without_seconds(source, shown, timestamps, values)
+        zeroed = timestamps if hides_seconds else frozenset[int]()
+        pieces, footer = in_utc(source, shown, zeroed, values)
         shown = replace(shown, footer=footer)
     else:
         end = max(stripe.offset + stripe.length for stripe in shown.stripes)

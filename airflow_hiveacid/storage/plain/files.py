@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.table import READS_ORIGINALS
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.stores.locations import client_of, locate
@@ -54,6 +55,11 @@ class PlainFile:
             ConfigurationError: the client is missing.
         """
         return client_of(self.store)
+
+    @property
+    def is_in_directory(self) -> bool:
+        """Whether the file lies in a base or delta, where only writers of ACID tables write."""
+        return parse_directory_name(self.key.partition("/")[0]) is not None
 
     def knows(self, name: str) -> bool:
         """Return whether the file's partition has a column; a missing column is NULL."""

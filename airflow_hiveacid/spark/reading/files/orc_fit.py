@@ -35,7 +35,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
 from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
+from airflow_hiveacid.storage.values.calendars import day_of, may_have_old_days
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,6 @@ Doubts = Mapping[str, str]
 """Directories of a partition that Spark must not read, each with the reason."""
 
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
-_MILLIS_A_DAY: Final = 86_400_000
 UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
 """Types that make Spark fail even if it does not read such a column, since it parses all types."""
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
@@ -252,9 +251,9 @@ def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: b
             return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
         case hive.PrimitiveType(name="timestamp"):
             is_kind = found.kind == TypeKind.TIMESTAMP
-            return is_kind and in_utc and _is_gregorian(tail, column_id)
+            return is_kind and in_utc and not may_have_old_days(tail, column_id)
         case hive.PrimitiveType(name="date"):
-            return found.kind == TypeKind.DATE and _is_gregorian(tail, column_id)
+            return found.kind == TypeKind.DATE and not may_have_old_days(tail, column_id)
         case _:
             facts = (found.kind, found.precision, found.scale, found.maximum_length)
             return facts == _facts(wanted)
@@ -289,20 +288,6 @@ def _are_alike(
             for pair in zip(found.children, below, strict=True)
         )
     )
-
-
-def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
-    """Return whether all dates of a column are in the period that all calendars agree on."""
-    statistics = _counted(tail, column_id)
-    if statistics is None:
-        return False
-    if not statistics.values:
-        return True
-    if tail.types[column_id].kind == TypeKind.DATE:
-        dates = statistics.dates
-        return dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY
-    times = statistics.timestamps
-    return times.HasField("minimum_utc") and times.minimum_utc >= SWITCHOVER_DAY * _MILLIS_A_DAY
 
 
 def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
