@@ -29,7 +29,13 @@ from airflow_hiveacid.format.types import (
     UnionType,
     VarcharType,
 )
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
+from airflow_hiveacid.storage.orc.footer import (
+    PRIMITIVE_KINDS,
+    OrcTail,
+    OrcType,
+    TypeKind,
+    hive_text,
+)
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
@@ -290,10 +296,10 @@ def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
 def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
     if stored is None or promote(pa.array([], stored), wanted) is None:
-        kind = type_.kind.name if isinstance(type_.kind, TypeKind) else str(type_.kind)
+        text = hive_text(source.types, source.types.index(type_))
         raise UnsupportedFileError(
             path=source.tail.path,
-            reason=f"column {name!r} is stored as {kind}, which cannot be read as {wanted}",
+            reason=f"column {name!r} is stored as {text}, which cannot be read as {wanted}",
         )
     plain = _plain(source, type_)
 
