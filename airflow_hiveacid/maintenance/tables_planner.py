@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.words import age_text, first_few, several
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.words import age_text, first_few, several
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionFacts,

@@ -16,7 +16,7 @@ from airflow_hiveacid.storage.orc.compression import DEFAULT_BLOCK_BYTES, Compre
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 MAGIC: Final = b"ORC"
 DEFAULT_SCALE: Final = 10
@@ -90,6 +90,15 @@ PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
 """The ORC kind of each primitive Hive type, by the type's name in Hive."""
 
 
+_HIVE_NAMES: Final[Mapping[int, str]] = {kind: name for name, kind in PRIMITIVE_KINDS.items()}
+_NESTED_NAMES: Final[Mapping[int, str]] = {
+    TypeKind.LIST: "array",
+    TypeKind.MAP: "map",
+    TypeKind.STRUCT: "struct",
+    TypeKind.UNION: "uniontype",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeInfo:
     """The position of one stripe and its number of rows; offset and lengths are in bytes."""
@@ -133,6 +142,24 @@ class OrcType:
         object.__setattr__(self, "by_name", dict(pairs))
         lower = {name.lower(): child for name, child in pairs}
         object.__setattr__(self, "by_lower_name", lower)
+
+
+def hive_text(types: Sequence[OrcType], column_id: int) -> str:
+    """Return Hive's spelling of a stored type, for messages."""
+    type_ = types[column_id]
+    kind = type_.kind
+    if kind in _NESTED_NAMES:
+        parts = [hive_text(types, child) for child in type_.children]
+        if kind == TypeKind.STRUCT:
+            parts = [f"{n}:{part}" for n, part in zip(type_.field_names, parts, strict=True)]
+        return f"{_NESTED_NAMES[kind]}<{','.join(parts)}>"
+    match kind:
+        case TypeKind.DECIMAL:
+            return f"decimal({type_.precision},{type_.scale})" if type_.precision else "decimal"
+        case TypeKind.CHAR | TypeKind.VARCHAR:
+            return f"{TypeKind(kind).name.lower()}({type_.maximum_length})"
+        case _:
+            return _HIVE_NAMES.get(kind, f"a type that Hive does not have (ORC's number {kind})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

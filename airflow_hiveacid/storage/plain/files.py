@@ -85,8 +85,9 @@ def plain_files(
 
     Raises:
         CorruptFileError: there are delete events. An insert-only table must not have any.
-        UnsupportedFileError: a delta contains both visible and invisible rows. The same error is
-            raised if a file is outside of bases and deltas, and `with_originals` is False.
+        UnsupportedFileError: a delta contains both visible and invisible rows, or a file in a base
+            or delta may be data. The same error is raised if a file is outside of bases and deltas,
+            and `with_originals` is False.
     """
     for delta in state.deltas:
         if not delta.is_resolved:
@@ -129,4 +130,5 @@ def plain_files(
 def _entries(state: AcidState) -> Iterator[FileEntry]:
     yield from state.originals
     for directory in state.live:
+        directory.require_known_files(state.location)
         yield from directory.files

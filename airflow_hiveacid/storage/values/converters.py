@@ -34,6 +34,7 @@ from airflow_hiveacid.storage.orc.footer import (
     OrcTail,
     OrcType,
     TypeKind,
+    hive_text,
     lacks_precision,
 )
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
@@ -338,10 +339,10 @@ def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
 def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
     if stored is None or promote(pa.array([], stored), wanted) is None:
-        kind = type_.kind.name if isinstance(type_.kind, TypeKind) else str(type_.kind)
+        text = hive_text(source.types, source.types.index(type_))
         raise UnsupportedFileError(
             path=source.tail.path,
-            reason=f"column {name!r} is stored as {kind}, which cannot be read as {wanted}",
+            reason=f"column {name!r} is stored as {text}, which cannot be read as {wanted}",
         )
     plain = _plain(source, type_)
 

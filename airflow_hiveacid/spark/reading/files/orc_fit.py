@@ -103,11 +103,13 @@ class FileFit:
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
     `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
     may read the file.
+    `others` are the buckets of rows that do not belong to the bucket in the file's name.
     """
 
     rows: int
     why_not: str | None = None
     is_outside: bool = False
+    others: frozenset[BucketId] = frozenset()
 
 
 def doubts_about(state: AcidState) -> Doubts:
@@ -150,7 +152,13 @@ def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts
         for column in asked.columns
         if column.name in asked.ranges
     )
-    return FileFit(rows=tail.rows, why_not=why if tail.rows else None, is_outside=is_outside)
+    buckets = {bucket for _, bucket in _buckets(tail)} if file.kind is FileKind.DATA else set()
+    return FileFit(
+        rows=tail.rows,
+        why_not=why if tail.rows else None,
+        is_outside=is_outside,
+        others=frozenset(buckets - {file.bucket_id}),
+    )
 
 
 def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
@@ -187,6 +195,9 @@ def _why_not_whole(
     if directory is not None:
         return directory
     reasons = {
+        "some of its rows have write IDs that its directory must not contain": not _is_within(
+            file, tail.integer_range(IDENTITY_COLUMN_IDS[0])
+        ),
         "its ACID columns have other names": tail.types[0].field_names != ROOT_NAMES,
         "it has a union or a local timestamp": any(
             type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
@@ -218,6 +229,16 @@ def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str
         if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None
+
+
+def _is_within(file: AcidFile, write_ids: tuple[int, int] | None) -> bool:
+    """Return whether all original write IDs are in the range of the file's directory."""
+    if write_ids is None:
+        return False
+    least, greatest = write_ids
+    return file.least_write_id <= least and (
+        file.greatest_write_id is None or greatest <= file.greatest_write_id
+    )
 
 
 def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:

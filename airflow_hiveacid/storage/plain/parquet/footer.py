@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.plain.parquet.batches import most_elements
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -43,6 +43,9 @@ _INT96: Final = "INT96"
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
 _DATE: Final = "DATE"
+_DECIMAL: Final = "DECIMAL"
+_FIXED: Final = "FIXED_LEN_BYTE_ARRAY"
+_MOST_DECIMAL_BYTES: Final = 16
 _JAVA: Final = "parquet-mr"
 
 
@@ -50,13 +53,14 @@ class TimestampStorage(enum.Enum):
     """How a file stores timestamps.
 
     NONE: the file has no timestamps. INSTANT: timestamps are instants in 96 bits. WALL: timestamps
-        are wall-clock times in 64 bits. MIXED: timestamps are stored in a different way, or in
-        several ways.
+        are wall-clock times in 64 bits. UTC: timestamps are instants in 64 bits
+        (isAdjustedToUTC). MIXED: timestamps are stored in several ways.
     """
 
     NONE = enum.auto()
     INSTANT = enum.auto()
     WALL = enum.auto()
+    UTC = enum.auto()
     MIXED = enum.auto()
 
 
@@ -194,8 +198,10 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
 
     Raises:
         CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
+        UnsupportedFileError: a decimal is stored in more bytes than Arrow can decode.
     """
     metadata = opened.metadata
+    _require_known_decimals(opened.schema, path)
     rows = sum(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
     if rows != metadata.num_rows:
         raise CorruptFileError(
@@ -217,6 +223,20 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
     )
 
 
+def _require_known_decimals(schema: pq.ParquetSchema, path: str) -> None:
+    """Raise an error if a decimal has a fixed length that Arrow cannot decode: over 16 bytes."""
+    for at in range(len(schema)):
+        column = schema.column(at)
+        is_fixed = column.physical_type == _FIXED and column.logical_type.type == _DECIMAL
+        if is_fixed and column.length > _MOST_DECIMAL_BYTES:
+            raise UnsupportedFileError(
+                path=path,
+                reason=f"column {column.path!r} stores a decimal({column.precision},"
+                f"{column.scale}) in {column.length} bytes. This provider reads decimals of up to"
+                f" {_MOST_DECIMAL_BYTES} bytes. Rewrite the file in Hive",
+            )
+
+
 def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
     found = set()
     for at in range(len(schema)):
@@ -225,7 +245,7 @@ def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
             found.add(TimestampStorage.INSTANT)
         elif column.logical_type.type == _TIMESTAMP:
             is_instant = json.loads(column.logical_type.to_json())["isAdjustedToUTC"]
-            found.add(TimestampStorage.MIXED if is_instant else TimestampStorage.WALL)
+            found.add(TimestampStorage.UTC if is_instant else TimestampStorage.WALL)
     if not found:
         return TimestampStorage.NONE
     return found.pop() if len(found) == 1 else TimestampStorage.MIXED

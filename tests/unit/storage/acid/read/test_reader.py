@@ -439,9 +439,6 @@ def test_timestamps_outside_the_nanosecond_range_are_exact_with_every_compressio
 @pytest.mark.parametrize(
     ("kind", "events", "what"),
     [
-        (FileKind.DATA, [insert(2, 0, 1), insert(1, 0, 1)], "order"),
-        (FileKind.DATA, [insert(1, 1, 1), insert(1, 0, 1)], "order"),
-        (FileKind.DATA, [insert(1, 0, 1, bucket=B1), insert(1, 0, 1)], "order"),
         (FileKind.DATA, [event(1, 0, None)], "NULL"),
         (FileKind.DATA, [insert(1, 0, 1, operation=3)], "operation 0"),
         (FileKind.DELETE, [insert(1, 0, 1)], "operation 2"),
@@ -449,7 +446,7 @@ def test_timestamps_outside_the_nanosecond_range_are_exact_with_every_compressio
         (FileKind.DELETE, [(2, 1, B0, 0, None, None)], "NULL"),
     ],
 )
-def test_events_with_wrong_order_missing_values_or_wrong_operation_are_corrupt(
+def test_events_with_missing_values_or_wrong_operation_are_corrupt(
     tmp_path: Path, kind: FileKind, events: list[Event], what: str
 ) -> None:
     file = acid(write_acid(tmp_path / "b", events), kind)
@@ -457,17 +454,31 @@ def test_events_with_wrong_order_missing_values_or_wrong_operation_are_corrupt(
         identities(file)
 
 
-def test_events_in_wrong_order_across_two_batches_are_corrupt(tmp_path: Path) -> None:
-    file = acid(write_acid(tmp_path / "b", [insert(2, 0, 1)], [insert(1, 0, 1)]))
-    with pytest.raises(CorruptFileError, match="order"):
+@pytest.mark.parametrize(
+    "stripes",
+    [
+        [[insert(2, 0, 1), insert(1, 0, 1)]],
+        [[insert(1, 1, 1), insert(1, 0, 1)]],
+        [[insert(1, 0, 1, bucket=B1), insert(1, 0, 1)]],
+        [[insert(2, 0, 1)], [insert(1, 0, 1)]],
+    ],
+)
+def test_rows_in_wrong_order_are_refused_with_the_way_out(
+    tmp_path: Path, stripes: list[list[Event]]
+) -> None:
+    file = acid(write_acid(tmp_path / "b", *stripes))
+    with pytest.raises(UnsupportedFileError, match=r"order of row IDs.*INSERT OVERWRITE") as caught:
         rows(file)
+    assert "damaged" not in str(caught.value)
 
 
-def test_a_row_with_a_write_id_below_that_of_its_directory_is_corrupt(tmp_path: Path) -> None:
+def test_rows_with_write_ids_outside_of_their_directory_are_refused(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "b", [insert(3, 0, 1)])
     assert len(rows(acid(path, least_write_id=WriteId(3)))) == 1
-    with pytest.raises(CorruptFileError, match="lower write IDs than its directory"):
+    with pytest.raises(UnsupportedFileError, match=r"lower write IDs than its directory.*INSERT"):
         rows(acid(path, least_write_id=WriteId(4)))
+    with pytest.raises(UnsupportedFileError, match=r"a write ID above 2.*INSERT OVERWRITE"):
+        rows(acid(path, least_write_id=WriteId(2), greatest_write_id=WriteId(2)))
 
 
 @pytest.mark.parametrize("batch_rows", [2, 100])
