@@ -16,6 +16,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, RetryPolicy
 
 
-class HiveAcidCreateTableOperator(TaskView, BaseOperator):
+class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
     """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
     If the table exists with a different definition, the task fails and does not change the table.

@@ -38,6 +38,7 @@ from airflow_hiveacid.jobs.scratch import scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import locked
+from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.links import (
     DriverLinks,
     SparkApplicationLink,
@@ -109,7 +110,7 @@ _SIZING: Final = (
 )
 
 
-class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
+class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the

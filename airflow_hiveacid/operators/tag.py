@@ -21,6 +21,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
@@ -49,7 +50,7 @@ class TagAction(enum.Enum):
     DROP = "drop"
 
 
-class HiveAcidTagOperator(TaskView, BaseOperator):
+class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
     """Make, move or drop a tag: a named version of a table whose files are kept.
 
     Hive no longer compacts or cleans a tagged table; use `HiveAcidCompactOperator` and

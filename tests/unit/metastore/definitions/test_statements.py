@@ -485,6 +485,8 @@ def test_a_failed_partition_drop_is_done_by_the_next_try(
     [
         ((("month", "1"),), "'month' is not one of its partition columns, which are day"),
         ((("day", "x"),), "'x' is not a valid value of a partition column of int"),
+        ((("day", None),), "'day' is None, which Hive stores as NULL"),
+        ((("day", ""),), "'day' is '', which Hive stores as NULL"),
     ],
 )
 def test_invalid_partition_values_are_refused(
