@@ -198,6 +198,18 @@ def test_the_driver_of_a_task_that_was_ended_before_it_deferred_is_killed(
     assert aborted == [spark.call["spec"]["attempt"]]
 
 
+@pytest.mark.usefixtures("on_kubernetes")
+def test_the_pod_of_a_task_that_was_ended_before_it_deferred_is_deleted(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], aborted: list[str]
+) -> None:
+    submits |= {"phase": "Running"}
+    states = {"scheduled__2013-01-02": {"task": "failed"}}
+    _ended_process(deletion(spark, deferrable=True), StateStore(), lambda: states)
+    attempt = spark.call["spec"]["attempt"]
+    assert api.deleted == [f"{tag_of(attempt)}-driver"]
+    assert aborted == [attempt]
+
+
 @pytest.mark.parametrize("state", ["deferred", "queued", "running", "restarting", None])
 def test_the_driver_of_a_task_that_is_still_wanted_goes_on(
     spark: FakeSpark,

@@ -35,6 +35,7 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
@@ -392,6 +393,21 @@ def test_a_result_that_is_not_utf8_raises_a_job_failed_error(spark: FakeSpark) -
     result.write_bytes(b'{"table": "Stra\xdfe"}')
     with pytest.raises(JobFailedError, match="truncated"):
         ResultFile.local(spark.directory).read()
+
+
+def test_a_worker_holds_its_drivers_lock_until_the_driver_has_ended(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def read(_: object, lines: Iterator[str]) -> None:
+        next(lines)
+        seen.append(worker_lives(spark.call["spec"]["worker_file"]))
+
+    monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
+    run_task(_delete(spark))
+    assert seen == [True]
+    assert not worker_lives(spark.call["spec"]["worker_file"])
 
 
 def test_an_error_in_the_reader_of_the_output_kills_the_driver(

@@ -31,7 +31,7 @@ class _Handover:
     def expect(self, ti: Any, kill: Callable[[], None]) -> None:  # noqa: ANN401 - Airflow's task instance
         """Expect that this task defers now; if it has been ended, call `kill`."""
         self._deferral = ti, kill
-        get_listener_manager().add_listener(self)
+        get_listener_manager().add_listener(self)  # type: ignore[no-untyped-call]  # Airflow's
 
     @hookimpl
     def before_stopping(self, component: object) -> None:  # noqa: ARG002 - Airflow's signature
@@ -51,7 +51,7 @@ class _Handover:
 
 def _state_of(ti: Any) -> str | None:  # noqa: ANN401 - as above
     """Return the task's state in Airflow's database; a task of a deleted run is `removed`."""
-    states = ti.get_task_states(
+    states: dict[str, dict[str, str | None]] = ti.get_task_states(
         dag_id=ti.dag_id, map_index=ti.map_index, task_ids=[ti.task_id], run_ids=[ti.run_id]
     )
     of_run = states.get(ti.run_id) or {"": "removed"}
