@@ -35,6 +35,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -80,11 +81,11 @@ _NOISY: Final = {
 
 
 class LogFormatter(logging.Formatter):
-    """Formats the driver's log without the secrets of its sources and of its metastore."""
+    """Formats the driver's log without secrets, and with other clients' names escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record, with its traceback."""
-        return without_secrets(super().format(record))
+        return printable(without_secrets(super().format(record)), keep="\n\t")
 
 
 JobFunction = Callable[[JobContext], JobResult]

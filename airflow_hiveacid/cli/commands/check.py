@@ -29,6 +29,7 @@ from airflow_hiveacid.format.errors import (
     JobFailedError,
     StorageError,
 )
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
@@ -71,7 +72,7 @@ def check(options: argparse.Namespace) -> Iterator[str]:
             failed.append(error)
         records.append({"step": step.name, "is_ok": is_ok, "found": found})
         if options.output == "table":
-            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {found}\n"
+            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {printable(found)}\n"
     if options.output != "table":
         columns = (field("step"), field("is_ok"), field("found"))
         yield shown(Answer(records=records, columns=columns), options.output)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, LOGIN_IN_URL
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
@@ -133,6 +134,7 @@ def _last_lines(text: bytes) -> list[str]:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text, without secrets."""
+    """Return the lines of a text, without secrets and with other clients' names escaped."""
     # A secret may have several lines, so hide secrets before the text is split.
-    return [without_passwords(line) for line in without_secrets(text).splitlines()]
+    lines = without_secrets(text).splitlines()
+    return [printable(without_passwords(line), keep="\t") for line in lines]

@@ -173,6 +173,19 @@ def test_control_characters_in_printed_values_are_escaped(form: str) -> None:
     assert "\\x1b]0;title\\x07\\nroot é" in told
 
 
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\u202eb", "é\u2066", "\x9b"])
+def test_unprintable_characters_in_records_are_escaped_without_loss(form: str, text: str) -> None:
+    told = shown(Answer(records=[{"user": text}]), form)
+    assert all(one.isprintable() or one == "\n" for one in told)
+    parse = json.loads if form == "json" else yaml.safe_load
+    assert parse(told) == [{"user": text}]
+
+
+def test_letters_outside_ascii_stay_readable_in_yaml() -> None:
+    assert shown(Answer(records=[{"user": "名é"}]), "yaml") == "- user: 名é\n"
+
+
 def test_characters_that_the_terminal_cannot_encode_are_escaped(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

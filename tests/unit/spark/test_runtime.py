@@ -252,3 +252,8 @@ def test_a_driver_hides_a_secret_that_an_error_quotes_in_its_log_and_its_result(
         )
         assert "sesame" not in runtime.LogFormatter().format(record)
         assert "no: ***" in str(runtime._failed(SPEC, error).error)
+
+
+def test_names_of_other_clients_are_escaped_in_the_drivers_log() -> None:
+    record = logging.makeLogRecord({"msg": "removed %s", "args": ("t/\x1b[2J\u202ex",)})
+    assert runtime.LogFormatter().format(record) == "removed t/\\x1b[2J\\u202ex"
