@@ -23,8 +23,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import urlsplit
 
-from pyspark import SparkFiles
+from pyspark import SparkConf, SparkContext, SparkFiles
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -57,7 +58,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -117,7 +118,11 @@ def run_application(
     parser = argparse.ArgumentParser(prog=kind)
     parser.add_argument("--spec", required=True, help="name of the shipped job spec")
     name = parser.parse_args(argv).spec
-    spark = open_session(f"hiveacid-{kind}")
+    try:
+        with typed_failures():
+            spark = open_session(f"hiveacid-{kind}")
+    except Exception as error:  # noqa: BLE001 - the process edge, as in run_spec
+        return _without_session(name, error)
     try:
         with reported_stages(spark, kind):
             return run_spec(spark, job_function, name)
@@ -163,6 +168,17 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
     return code
 
 
+def _without_session(spec_name: str, error: Exception) -> ExitCode:
+    """Write why no session could start as the job's result, such as a login that was refused."""
+    try:
+        spec = read_spec(spec_name)
+        answer(spec, _failed(spec, error))
+    except Exception as further:
+        log.error("cannot start a Spark session: %s", error, exc_info=error)  # noqa: TRY400 - the first error, not the current one
+        log.warning("the task cannot be told so: %s", further)
+    return exit_code(error)
+
+
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
     """Log an error and return it as a result; log a traceback only for an untyped error."""
     trace = None if isinstance(error, HiveAcidError) else error
@@ -198,10 +214,20 @@ def read_spec(name: str) -> JobSpec:
     """
     # YARN puts shipped files into the working directory. Local and standalone modes put shipped
     # files into Spark's directory.
-    for path in (Path(name), Path(SparkFiles.get(name))):
+    for path in (Path(name), *_shipped(name)):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
     raise ConfigurationError(f"job spec {name!r} was not shipped with the application (--files)")
+
+
+def _shipped(name: str) -> Iterator[Path]:
+    try:
+        yield Path(SparkFiles.get(name))
+    except (AssertionError, AttributeError):  # Spark has no context, so it has copied no file
+        SparkContext._ensure_initialized()  # noqa: SLF001 - before this SparkConf is empty
+        for uri in (SparkConf().get("spark.files") or "").split(","):
+            if posixpath.basename(uri) == name:
+                yield Path(urlsplit(uri).path)
 
 
 def check_answerable(spec: JobSpec) -> None:
