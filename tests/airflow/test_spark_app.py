@@ -360,7 +360,7 @@ def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
     [
         (
             (
-                'Exception in thread "main" org.apache.hadoop.security.KerberosAuthException: no key\n'
+                'Exception in thread "main" org.apache.hadoop.KerberosAuthException: no key\n'
                 "\tat org.apache.hadoop.X.login(X.java:1)\n"
                 "Caused by: javax.security.auth.login.LoginException: Checksum failed\n"
                 "\t... 12 more\n26/11/27 INFO ShutdownHookManager: Shutdown hook called"
