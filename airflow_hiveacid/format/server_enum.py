@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from functools import lru_cache
-from typing import Self
+from typing import Self, cast
 
 
 class ServerEnum(enum.Enum):
@@ -28,7 +28,7 @@ class ServerEnum(enum.Enum):
         try:
             return cls(value)
         except ValueError:
-            return _unknown(cls, value)
+            return cast("Self", _unknown(cls, value))
 
     @property
     def is_known(self) -> bool:

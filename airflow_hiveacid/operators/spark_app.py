@@ -495,6 +495,7 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
             exit_code=self._at_work.exit_code,
             failure=failure,
             has_java=self._at_work.has_java,
+            said=self._at_work.last_lines,
         )
         self._report(judged)
         return spec, judged

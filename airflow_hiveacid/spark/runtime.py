@@ -23,8 +23,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import urlsplit
 
-from pyspark import SparkFiles
+from pyspark import SparkConf, SparkContext, SparkFiles
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -36,6 +37,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -58,7 +60,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -86,11 +88,11 @@ _NOISY: Final = {
 
 
 class LogFormatter(logging.Formatter):
-    """Formats the driver's log without the secrets of its sources and of its metastore."""
+    """Formats the driver's log without secrets, and with other clients' names escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record, with its traceback."""
-        return without_secrets(super().format(record))
+        return printable(without_secrets(super().format(record)), keep="\n\t")
 
 
 JobFunction = Callable[[JobContext], JobResult]
@@ -122,7 +124,11 @@ def run_application(
     parser = argparse.ArgumentParser(prog=kind)
     parser.add_argument("--spec", required=True, help="name of the shipped job spec")
     name = parser.parse_args(argv).spec
-    spark = open_session(f"hiveacid-{kind}")
+    try:
+        with typed_failures():
+            spark = open_session(f"hiveacid-{kind}")
+    except Exception as error:  # noqa: BLE001 - the process edge, as in run_spec
+        return _without_session(name, error)
     try:
         with reported_stages(spark, kind):
             return run_spec(spark, job_function, name)
@@ -175,6 +181,17 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
     return code
 
 
+def _without_session(spec_name: str, error: Exception) -> ExitCode:
+    """Write why no session could start as the job's result, such as a login that was refused."""
+    try:
+        spec = read_spec(spec_name)
+        answer(spec, _failed(spec, error))
+    except Exception as further:
+        log.error("cannot start a Spark session: %s", error, exc_info=error)  # noqa: TRY400 - the first error, not the current one
+        log.warning("the task cannot be told so: %s", further)
+    return exit_code(error)
+
+
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
     """Log an error and return it as a result; log a traceback only for an untyped error."""
     trace = None if isinstance(error, HiveAcidError) else error
@@ -210,10 +227,20 @@ def read_spec(name: str) -> JobSpec:
     """
     # YARN puts shipped files into the working directory. Local and standalone modes put shipped
     # files into Spark's directory.
-    for path in (Path(name), Path(SparkFiles.get(name))):
+    for path in (Path(name), *_shipped(name)):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
     raise ConfigurationError(f"job spec {name!r} was not shipped with the application (--files)")
+
+
+def _shipped(name: str) -> Iterator[Path]:
+    try:
+        yield Path(SparkFiles.get(name))
+    except (AssertionError, AttributeError):  # Spark has no context, so it has copied no file
+        SparkContext._ensure_initialized()  # noqa: SLF001 - before this SparkConf is empty
+        for uri in (SparkConf().get("spark.files") or "").split(","):
+            if posixpath.basename(uri) == name:
+                yield Path(urlsplit(uri).path)
 
 
 def check_answerable(spec: JobSpec) -> None:

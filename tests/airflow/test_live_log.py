@@ -238,6 +238,11 @@ def test_bytes_that_are_not_utf_8_are_replaced(driver: _Driver) -> None:
     assert driver.new() == ["\u00e9"]
 
 
+def test_names_of_other_clients_in_a_line_are_escaped(driver: _Driver) -> None:
+    driver.write("read t/\x1b[2J\u202ex\tend\n".encode())
+    assert driver.new() == ["read t/\\x1b[2J\\u202ex\tend"]
+
+
 def test_a_log_that_begins_again_is_shown_from_its_beginning(driver: _Driver) -> None:
     driver.write("one\ntwo\nthree\n")
     driver.new()

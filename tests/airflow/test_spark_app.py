@@ -359,6 +359,30 @@ def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
         run_task(_delete(spark))
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            (
+                'Exception in thread "main" org.apache.hadoop.KerberosAuthException: no key\n'
+                "\tat org.apache.hadoop.X.login(X.java:1)\n"
+                "Caused by: javax.security.auth.login.LoginException: Checksum failed\n"
+                "\t... 12 more\n26/11/27 INFO ShutdownHookManager: Shutdown hook called"
+            ),
+            r"javax\.security\.auth\.login\.LoginException: Checksum failed",
+        ),
+        ("Traceback (most recent call last):\n  f()\nValueError: no key", "ValueError: no key"),
+        ("12:30:01 ERROR the driver cannot write its result", "the driver cannot write its result"),
+    ],
+)
+def test_the_reason_of_a_driver_without_a_result_reaches_the_task(
+    spark: FakeSpark, said: str, reason: str
+) -> None:
+    spark.tell(answers=False, exit_code=1, says=said)
+    with pytest.raises(JobFailedError, match=rf"\(exit code 1\), but wrote: {reason}\. The"):
+        run_task(_delete(spark))
+
+
 def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_error(
     spark: FakeSpark,
 ) -> None:

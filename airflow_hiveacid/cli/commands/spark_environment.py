@@ -243,5 +243,5 @@ def _run(command: list[str]) -> None:
     except OSError as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
     if done.returncode:
-        end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
-        raise ConfigurationError(f"`{' '.join(command)}` ended with {done.returncode}:\n{end}")
+        end = " | ".join(done.stdout.splitlines()[-_LAST_LINES:])
+        raise ConfigurationError(f"`{' '.join(command)}` ended with {done.returncode}: {end}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.known_secrets import without_secrets
+from airflow_hiveacid.format.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ class HiveAcidError(Exception):
 
     def __str__(self) -> str:
         # A server's text in the message may contain a password or a token.
-        return without_secrets(super().__str__())
+        return printable(without_secrets(super().__str__()), keep="\n\t")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

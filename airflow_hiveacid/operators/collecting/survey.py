@@ -57,7 +57,7 @@ class Survey:
     """
 
     numbers: tuple[TableNumbers, ...]
-    queue: tuple[JsonValue, ...]
+    queue: tuple[list[JsonValue], ...]
     owners: Mapping[str, str]
     workers: Mapping[str, str]
 
@@ -234,7 +234,7 @@ def _by_importance(entry: CompactionEntry) -> tuple[bool, int]:
     return (not entry.is_at_work, -(entry.entry_id or 0))
 
 
-def _queued(entry: CompactionEntry) -> JsonValue:
+def _queued(entry: CompactionEntry) -> list[JsonValue]:
     kind, state = entry.compaction_type.value, entry.state.value
     partition = str(entry.partition or "")
     times = (entry.enqueued_s, entry.started_s, entry.ended_s)

@@ -124,6 +124,8 @@ class Submitter:
         self._ended: Application | None = None
         self._has_java = True
         self._log = DriverLog()
+        self.last_lines: list[str] = []
+        """The last lines of a failed job's driver or of `spark-submit`, if they are known."""
         self.has_secrets = False
         """True if the user's Spark settings or environment variables contain secrets."""
         self._kept = None if store is None or not target.is_cluster else _notes_in(store)
@@ -546,11 +548,12 @@ class Submitter:
         if self._is_killed():
             return
         if self._ended is not None:
-            self._log.show_last(self._asked_cluster.manager, self._ended)
+            self.last_lines = self._log.show_last(self._asked_cluster.manager, self._ended)
             return
         is_here = self.exit_code is not None or isinstance(failure, AirflowException)
         if is_here and not has_result and self._hook is not None:
-            log_last_lines(provider_names.last_lines(self._hook))
+            self.last_lines = provider_names.last_lines(self._hook)
+            log_last_lines(self.last_lines)
         if self._target.is_yarn_cluster:
             self._show_log_command(failure)
 

@@ -122,6 +122,12 @@ def test_a_retry_may_also_help_if_the_cause_or_the_outcome_is_unknown() -> None:
     assert {c for c in CLASSES if issubclass(c, RetryableError)} <= retryable
 
 
+def test_a_name_in_a_message_cannot_control_a_terminal_or_a_log() -> None:
+    error = CorruptFileError(path="t/\x1b[2J\u202e\x85x", reason="it is\n\tshort")
+    assert str(error) == "t/\\x1b[2J\\u202e\\x85x is damaged: it is\n\tshort. Nothing was written"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - made here
+
+
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_every_error_is_found_by_its_name(cls: type[HiveAcidError]) -> None:
     assert error_class(cls.__name__) is cls

@@ -340,3 +340,35 @@ def test_a_driver_whose_workers_file_was_removed_does_not_commit(
 
     code = run(f"file:{tmp_path}/result.json", work, worker_file=str(tmp_path / "gone"))
     assert code is not ExitCode.OK
+
+
+def test_names_of_other_clients_are_escaped_in_the_drivers_log() -> None:
+    record = logging.makeLogRecord({"msg": "removed %s", "args": ("t/\x1b[2J\u202ex",)})
+    assert runtime.LogFormatter().format(record) == "removed t/\\x1b[2J\\u202ex"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (
+            LocationPermissionError(location="hdfs://nn/", action="log in to", reason="no ticket"),
+            "LocationPermissionError",
+            ExitCode.REFUSED,
+        ),
+        (PySparkException("no ticket"), "JobFailedError", ExitCode.UNEXPECTED),
+        (RuntimeError("no ticket"), "JobFailedError", ExitCode.UNEXPECTED),
+    ],
+)
+def test_an_error_before_the_session_starts_reaches_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, code: ExitCode
+) -> None:
+    def refuse(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(runtime, "open_session", refuse)
+    spec, result = tmp_path / "spec.json", tmp_path / "result.json"
+    spec.write_text(dataclasses.replace(SPEC, result_uri=f"file:{result}").dump())
+    assert runtime.run_application("insert", succeed, ["--spec", str(spec)]) is code
+    found = JobResult.parse(result.read_text()).error
+    assert found is not None
+    assert (found.type, "no ticket" in found.message) == (kind, True)
