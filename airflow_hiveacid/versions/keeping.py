@@ -19,6 +19,7 @@ from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.versions import floor_of
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -280,7 +281,11 @@ def _states(
 
 
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
-    """Return the sorted IDs of all listed compactions; raise an error if one is unfinished.
+    """Return the sorted IDs of all listed compactions; raise an error if one may publish a result.
+
+    A committed compaction on 4.x is no obstacle, although it waits for cleaning. The cleaning
+    removes only files that its result has replaced, and the guarantee is based on a later listing.
+    The entry may wait for as long as the table's parameter keeps those files.
 
     Raises:
         KeepingRefusedError: a compaction has not finished.
@@ -288,6 +293,8 @@ def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
     entries = client.show_compactions(table.ref)
     if any(entry.is_pending for entry in entries):
         for status in unfinished(client, table.ref):
-            raise KeepingRefusedError(table=table.ref, waiting=str(status))
+            entry = status.entry
+            if entry.state is not CompactionState.READY_FOR_CLEANING or not entry.is_committed:
+                raise KeepingRefusedError(table=table.ref, waiting=str(status))
         entries = client.show_compactions(table.ref)
     return sorted(entry.entry_id for entry in entries if entry.entry_id is not None)

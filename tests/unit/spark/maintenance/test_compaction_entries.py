@@ -39,11 +39,19 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_entry,
 )
 from airflow_hiveacid.metastore.txn_values import TxnType
-from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
-from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
+from tests.unit.spark.maintenance.rig import (
+    clean,
+    compact,
+    insert,
+    put,
+    there,
+    values,
+    without_spark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -643,6 +651,29 @@ def test_a_dead_worker_of_hive_blocks_neither_a_compaction_nor_the_keeping_of_ve
         CompactionState.REFUSED,
         CompactionState.READY_FOR_CLEANING,
     ]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_versions_can_be_kept_while_a_committed_compaction_waits_for_its_cleaning(
+    client: FakeClient, table: TableInfo, *, is_ours: bool
+) -> None:
+    """The parameter keeps the replaced files for days, and their entry with them."""
+    filled(client, table)
+    if is_ours:
+        assert compact(client, table, MAJOR).done
+    else:
+        client.commit_txn(hive_compacts(client, table, CompactionType.MAJOR))
+    reader = client.open_txn()
+    keep_readable(client, table.ref, "7 days")
+    clean(client, client.get_table(table.ref))
+    client.commit_txn(reader)
+    clean(client, client.get_table(table.ref))
+    assert states(client, table)[0] in (
+        CompactionState.READY_FOR_CLEANING,
+        CompactionState.SUCCEEDED,
+    )
+    assert is_kept(client, table)
+    assert values(client, table) == [1, 2, 3]
 
 
 def test_the_entry_of_a_living_worker_of_hive_is_left_to_it_and_the_refusals_say_the_same(
