@@ -140,6 +140,8 @@ def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNo
     """
     for directory in state.aborted:
         name = directory.name
+        if name.visibility_txn_id is not None:
+            continue  # the result of an aborted compaction of committed writes
         low = name.high if isinstance(name, BaseName) else name.low
         for note in commits:
             if low <= note.write_id <= directory.high:
