@@ -114,6 +114,7 @@ def check_known_writes(
     names = [name for name in map(parse_directory_name, sorted(found)) if name is not None]
     late = [name for name in names if name.high > write_ids.high_watermark]
     hidden = [name for name in names if (name.visibility_txn_id or 0) > txns.high_watermark]
+    known = ""
     if late:
         last = client.max_write_id(table.ref)
         late = [name for name in late if name.high > last]
@@ -139,6 +140,8 @@ def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNo
     """
     for directory in state.aborted:
         name = directory.name
+        if name.visibility_txn_id is not None:
+            continue  # the result of an aborted compaction of committed writes
         low = name.high if isinstance(name, BaseName) else name.low
         for note in commits:
             if low <= note.write_id <= directory.high:

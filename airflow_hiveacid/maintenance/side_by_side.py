@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     PartitionsFailedError,
     TaskKilledError,
-    unexpected,
+    typed,
 )
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def each_piece(
                     found.update(dict.fromkeys(left.ended_by(error), error))
                 except Exception as error:  # one piece must not end the others
                     log.exception("%s failed", name(pieces[number]))
-                    found[number] = unexpected(error)
+                    found[number] = typed(error)
 
     threads = max(1, min(at_once, MOST_AT_ONCE, len(pieces)))
     try:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.errors import typed
 from airflow_hiveacid.format.words import age_text, first_few, several
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_planner import (
@@ -184,8 +184,9 @@ def _tables(client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan) -> 
     for table in matching_tables(client, spec.tables, _check_compactable, run, only=only):
         try:
             switched_off = switched_off_outcome(table, spec.of_table(str(table.ref)))
-        except HiveAcidError as error:
-            run.fail(str(table.ref), error)
+        except Exception as error:  # one table must not stop the others
+            log.exception("%s cannot be planned", table.ref)
+            run.fail(str(table.ref), typed(error))
             run.unlisted += 1
             continue
         tables.append(table)

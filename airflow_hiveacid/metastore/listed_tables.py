@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     TableNotFoundError,
     UnsupportedTableError,
-    unexpected,
+    typed,
 )
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 
@@ -46,7 +46,7 @@ def listed_tables(
         except HiveAcidError:
             raise
         except Exception as error:  # noqa: BLE001 - other clients define tables in many ways
-            yield full_name, unexpected(error)
+            yield full_name, typed(error)
 
 
 def is_pattern(name: str) -> bool:

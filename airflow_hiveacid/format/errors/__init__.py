@@ -170,7 +170,7 @@ from airflow_hiveacid.format.errors.tree import (
     TransactionError,
     error_class,
     rebuild,
-    unexpected,
+    typed,
 )
 from airflow_hiveacid.format.errors.versions import (
     ChangesGoneError,
@@ -277,5 +277,5 @@ __all__ = [
     "WriteConflictError",
     "error_class",
     "rebuild",
-    "unexpected",
+    "typed",
 ]

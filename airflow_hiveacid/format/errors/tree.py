@@ -95,11 +95,13 @@ def subclasses(cls: type[HiveAcidError]) -> Iterator[type[HiveAcidError]]:
         yield from subclasses(below)
 
 
-def unexpected(error: Exception) -> JobFailedError:
-    """Return the error for a part of a job that failed with an error of another library or a bug.
+def typed(error: Exception) -> HiveAcidError:
+    """Return an error of ours unchanged, or one that describes an error of another library.
 
-    The caller logs the traceback.
+    A job of many tables reports it for one table, and logs its traceback.
     """
+    if isinstance(error, HiveAcidError):
+        return error
     found = JobFailedError(f"unexpected {type(error).__name__}: {error}")
     found.__cause__ = error
     return found

@@ -212,23 +212,25 @@ def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
     """
     if fs.type_name != _LOCAL_TYPE:
         return
-    wanted = os.stat(like)  # noqa: PTH116 - paths are texts here
-    below = [
-        posixpath.join(top, name)
-        for top, directories, files in os.walk(path)
-        for name in (*directories, *files)
-    ]
-    for one in (path, *below):
-        found = os.lstat(one)
-        if stat.S_ISLNK(found.st_mode):
-            continue
-        if found.st_gid != wanted.st_gid:
-            with suppress(PermissionError):  # the user is not a member of that group
-                os.chown(one, -1, wanted.st_gid)
-        rights = _RIGHTS_OF_DIRECTORY if stat.S_ISDIR(found.st_mode) else _RIGHTS_OF_FILE
-        mode = stat.S_IMODE(found.st_mode)
-        if mode | (wanted.st_mode & rights) != mode:
-            os.chmod(one, mode | (wanted.st_mode & rights))  # noqa: PTH101
+    with suppress(FileNotFoundError):  # another process has removed it meanwhile
+        wanted = os.stat(like)  # noqa: PTH116 - paths are texts here
+        _open_up(path, wanted)
+        for top, directories, files in os.walk(path):
+            for name in (*directories, *files):
+                _open_up(posixpath.join(top, name), wanted)
+
+
+def _open_up(path: str, wanted: os.stat_result) -> None:
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        return
+    if found.st_gid != wanted.st_gid:
+        with suppress(PermissionError):  # the user is not a member of that group
+            os.chown(path, -1, wanted.st_gid)
+    rights = _RIGHTS_OF_DIRECTORY if stat.S_ISDIR(found.st_mode) else _RIGHTS_OF_FILE
+    mode = stat.S_IMODE(found.st_mode)
+    if mode | (wanted.st_mode & rights) != mode:
+        os.chmod(path, mode | (wanted.st_mode & rights))  # noqa: PTH101
 
 
 def exists(fs: pafs.FileSystem, path: str) -> bool:

@@ -530,6 +530,39 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
         warehouse.compact("default.*")
 
 
+@pytest.mark.parametrize("error", [StorageError("no disk"), OverflowError("timestamp")])
+@pytest.mark.parametrize("where", ["notes", "partitions", "plan"])
+def test_any_error_of_one_table_is_named_and_stops_no_other(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: Exception, where: str
+) -> None:
+    warehouse.table("bad", 3)
+    good = warehouse.table("good", 3)
+    if where == "plan":
+        plan = tables_planner.Piece.plan
+
+        def planned(self: Any, client: Any) -> Any:  # noqa: ANN401
+            if self.table == "default.bad":
+                raise error
+            return plan(self, client)
+
+        monkeypatch.setattr(tables_planner.Piece, "plan", planned)
+    else:
+        name = "switched_off_outcome" if where == "notes" else "partitions_of"
+        known = getattr(tables_planner, name)
+
+        def found(*arguments: Any) -> Any:  # noqa: ANN401
+            if any(getattr(one, "ref", "") == TableRef("default", "bad") for one in arguments):
+                raise error
+            return known(*arguments)
+
+        monkeypatch.setattr(tables_planner, name, found)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert list(caught.value.failed) == ["default.bad"]
+    assert str(error) in caught.value.failed["default.bad"]
+    assert len(there(good, "base_")) == 1
+
+
 def test_a_table_that_cannot_be_listed_does_not_stop_the_others(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:

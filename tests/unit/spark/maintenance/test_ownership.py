@@ -208,6 +208,19 @@ def clone_of(client: FakeClient, *tables: TableInfo, new_id: bool = False) -> Fa
     return FakeClient(server)
 
 
+def note_commit(client: FakeClient, table: TableInfo, write_id: WriteId) -> None:
+    note = CommitNote(
+        table_id=table.table_id,
+        write_id=write_id,
+        txn_id=client.open_txn(),
+        job_key="j",
+        attempt="1-0",
+        kind="insert",
+    )
+    client.abort_txn(note.txn_id)
+    VersionNotes.of(table).note_commit(note)
+
+
 def test_a_clone_with_an_id_of_its_own_removes_nothing_until_it_takes_the_directory(
     client: FakeClient, root: Path
 ) -> None:
@@ -258,18 +271,25 @@ def test_a_noted_commit_of_an_aborted_write_is_another_metastores(
     write_id = write(client, prod, root, aborts=True)
     (root / "delta_0000001_0000001_0000").mkdir()
     (root / "delta_0000001_0000001_0000" / "bucket_00000").write_text("rows")
-    note = CommitNote(
-        table_id=prod.table_id,
-        write_id=write_id,
-        txn_id=client.open_txn(),
-        job_key="j",
-        attempt="1-0",
-        kind="insert",
-    )
-    VersionNotes.of(prod).note_commit(note)
+    note_commit(client, prod, write_id)
     with pytest.raises(OtherOwnerError, match="another one committed it"):
         clean(client, PROD)
     assert files(root) == ["delta_0000001_0000001_0000/bucket_00000"]
+
+
+def test_the_result_of_an_aborted_compaction_of_noted_commits_is_removed(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    for _ in range(2):
+        note_commit(client, prod, write(client, prod, root))
+    txn_id = client.open_txn()
+    client.abort_txn(txn_id)
+    left = f"delta_0000001_0000002_v{txn_id:07d}"
+    (root / left).mkdir()
+    (root / left / "bucket_00000").write_text("rows")
+    assert clean(client, PROD) == [left]
+    assert len(files(root)) == 2
 
 
 def test_a_damaged_note_of_the_owner_is_named_and_can_be_replaced(
