@@ -264,9 +264,10 @@ def in_utc(
         stripe.offset = offset
         # A wrong `index_length` is harmless, because Arrow finds streams by the stripe footer
         # alone.
-        stripe.data_length = sum(s.length for s in inside.streams) - stripe.index_length
+        stripe.index_length = 0
+        stripe.data_length = sum(s.length for s in inside.streams)
         stripe.footer_length = len(end)
-        offset += stripe.index_length + stripe.data_length + len(end)
+        offset += stripe.data_length + len(end)
     return [piece for piece in pieces if not isinstance(piece, Stretch) or piece.length], footer
 
 

@@ -27,7 +27,11 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import ConfigurationError, CorruptFileError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    CorruptFileError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind, lacks_precision
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -49,6 +53,7 @@ DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # ORC looks for time zone rules in this directory, even for UTC.
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
 _TAIL_GUESS_BYTES: Final = 16 * 1024
+_PRESENT: Final = 0
 TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 
@@ -88,6 +93,7 @@ def read_view(
 
     Raises:
         CorruptFileError: the file cannot be decoded.
+        UnsupportedFileError: a map has a NULL key.
         ConfigurationError: decoding needs a time zone database, but it is missing.
         LocationPermissionError: reading the file is not permitted.
         StorageError: the file is missing, or reading failed for a different reason.
@@ -97,6 +103,7 @@ def read_view(
         return
     names = [f"c{column_id}" for column_id in view.columns]
     with file_errors("read", tail.path), _opened(fs, tail) as source:
+        _require_map_keys(source, tail, view)
         pieces, shown = _pieces(source, tail, shown, view)
         try:
             ahead = ReadAhead(source, tail, view.columns)
@@ -148,6 +155,36 @@ def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:
     if tail.content is not None:
         return pa.BufferReader(tail.content)
     return fs.open_input_file(tail.path)
+
+
+def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) -> None:
+    """Check that no map has a NULL key, because a NULL key makes Arrow end the process.
+
+    Writers leave out the stream that marks NULLs if a column has none in a stripe. Statistics might
+    be wrong.
+    """
+    keys = {
+        tail.types[column_id].children[0]
+        for column_id in _below(tail, (c for c in view.columns if c != view.flatten))
+        if tail.types[column_id].kind == TypeKind.MAP
+    }
+    if not keys:
+        return
+    stripes = range(len(tail.stripes)) if view.stripes is None else view.stripes
+    for number in stripes:
+        footer = stripe_footer(source, tail, tail.footer.stripes[number])
+        if any(s.kind == _PRESENT and s.column in keys and s.length for s in footer.streams):
+            raise UnsupportedFileError(
+                path=tail.path,
+                reason="it has maps with a NULL key, which this reader cannot represent",
+            )
+
+
+def _below(tail: OrcTail, columns: Iterable[int]) -> Iterator[int]:
+    """Yield the IDs of these columns and of all columns inside them."""
+    for column_id in columns:
+        yield column_id
+        yield from _below(tail, tail.types[column_id].children)
 
 
 def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:

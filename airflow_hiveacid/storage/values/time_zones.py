@@ -190,7 +190,8 @@ def _zone(content: bytes, standard_s: int | None) -> TimeZone:
     end = changes[-1][0] if changes else _FIRST_RULE_S
     changes += [change for change in yearly if change[0] > end]
     offset = first
-    starts, offsets = [], [standard]
+    starts: list[int] = []
+    offsets = [standard]
     for start, next_offset in changes:
         if start >= _FIRST_RULE_S:
             if not starts and start > _FIRST_RULE_S:
@@ -208,11 +209,8 @@ def _zone(content: bytes, standard_s: int | None) -> TimeZone:
 
 def _parsed(content: bytes) -> tuple[list[tuple[int, int]], int, str]:
     """Return the changes (start, offset), the first offset, and the text of the last rules."""
-    at = 0
-    for size in (4, 8):  # version 1 of the data, with 32 bits, comes before version 2
-        *_, utc, std, leaps, changes, types, chars = _HEADER.unpack_from(content, at)
-        begin = at + _HEADER.size
-        at = begin + changes * (size + 1) + types * 6 + chars + leaps * (size + 4) + std + utc
+    *_, end = _sections(content, 0, 4)  # version 1 of the data, with 32 bits, comes first
+    begin, changes, types, end = _sections(content, end, 8)
     starts = np.frombuffer(content, ">i8", changes, begin).tolist()
     numbers = content[begin + changes * 8 : begin + changes * 9]
     offsets = [
@@ -220,7 +218,18 @@ def _parsed(content: bytes) -> tuple[list[tuple[int, int]], int, str]:
         for number in range(types)
     ]
     pairs = [(start, offsets[number]) for start, number in zip(starts, numbers, strict=True)]
-    return pairs, offsets[0], content[at:].decode("ascii").strip()
+    return pairs, offsets[0], content[end:].decode("ascii").strip()
+
+
+def _sections(content: bytes, at: int, size: int) -> tuple[int, int, int, int]:
+    """Return the begin of a block's data, its numbers of changes and types, and its end.
+
+    The block starts with a header at `at`; its times have `size` bytes.
+    """
+    *_, utc, std, leaps, changes, types, chars = _HEADER.unpack_from(content, at)
+    begin = at + _HEADER.size
+    end = begin + changes * (size + 1) + types * 6 + chars + leaps * (size + 4) + std + utc
+    return begin, changes, types, end
 
 
 def _last_rules(text: str) -> tuple[int, list[tuple[int, int]]]:

@@ -21,7 +21,7 @@ from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 B0: Final = 536870912
@@ -139,16 +139,28 @@ def ids(high: int, *, opened: str = "", aborted: str = "") -> ValidWriteIdList:
 
 def with_zones(path: Path, *zones: str | None) -> Path:
     """The same file with another writer time zone in each stripe's footer; None states none."""
+
+    def stating(zone: str | None) -> Callable[[pb.StripeFooter], None]:
+        def change(inside: pb.StripeFooter) -> None:
+            inside.ClearField("writer_time_zone")
+            if zone is not None:
+                inside.writer_time_zone = zone
+
+        return change
+
+    return with_stripe_footers(path, [stating(zone) for zone in zones])
+
+
+def with_stripe_footers(path: Path, changes: Sequence[Callable[[pb.StripeFooter], None]]) -> Path:
+    """The same file with another footer of each stripe."""
     content = path.read_bytes()
     tail = parse_tail(str(path), content, len(content))
     footer = pb.Footer()
     footer.CopyFrom(tail.footer)
     source, changed = pa.BufferReader(content), b"ORC"
-    for stripe, zone in zip(footer.stripes, zones, strict=True):
+    for stripe, change in zip(footer.stripes, changes, strict=True):
         inside = stripe_footer(source, tail, stripe)
-        inside.ClearField("writer_time_zone")
-        if zone is not None:
-            inside.writer_time_zone = zone
+        change(inside)
         end = compress(inside.SerializeToString(), tail.compression, tail.compression_block_bytes)
         data = content[stripe.offset : stripe.offset + stripe.index_length + stripe.data_length]
         stripe.offset, stripe.footer_length = len(changed), len(end)

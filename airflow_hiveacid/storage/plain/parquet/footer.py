@@ -39,6 +39,8 @@ PROLEPTIC_DAYS: Final = "writer.date.proleptic"
 OLD_RULES: Final = "writer.zone.conversion.legacy"
 """Hive 4's metadata key that states whether Hive converted times like Java's old classes."""
 
+_DECIMAL: Final = "DECIMAL"
+_DECIMAL_BYTES: Final = 16
 _INT96: Final = "INT96"
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
@@ -82,7 +84,8 @@ class ParquetFacts:
     """The facts in the footer of a file.
 
     `least_day` is the earliest date in the file, or None if it is unknown. `without_nan` are the
-    columns whose minimum and maximum statistics may ignore NaN.
+    columns whose minimum and maximum statistics may ignore NaN. `wide_decimals` are the columns
+    with decimals that are padded to more bytes than Arrow reads.
     """
 
     schema: pa.Schema
@@ -92,6 +95,7 @@ class ParquetFacts:
     notes: Mapping[str, str]
     least_day: int | None
     without_nan: frozenset[str] = frozenset()
+    wide_decimals: frozenset[str] = frozenset()
 
     @property
     def zone(self) -> str | None:
@@ -220,6 +224,16 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
         notes=notes,
         least_day=_least_day(metadata),
         without_nan=_without_nan(metadata),
+        wide_decimals=_wide_decimals(opened.schema),
+    )
+
+
+def _wide_decimals(schema: pq.ParquetSchema) -> frozenset[str]:
+    columns = (schema.column(at) for at in range(len(schema)))
+    return frozenset(
+        column.path.partition(".")[0]
+        for column in columns
+        if column.logical_type.type == _DECIMAL and column.length > _DECIMAL_BYTES
     )
 
 

@@ -120,7 +120,10 @@ def parquet_rows(
             position = positions[name]
             if position is None:
                 continue
-            reason = why_not(target.facts, target.facts.schema.field(position).type, type_)
+            field = target.facts.schema.field(position)
+            reason = why_not(target.facts, field.type, type_)
+            if field.name.partition(".")[0] in target.facts.wide_decimals:
+                reason = "has decimals of more than 16 bytes, which this reader cannot represent"
             if reason is not None:
                 raise UnsupportedFileError(path=file.path, reason=f"column {name!r} {reason}")
         stored = {

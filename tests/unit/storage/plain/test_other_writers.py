@@ -25,7 +25,12 @@ from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from tests.unit.storage.orc_tables import with_tail, with_zones, write_tables
+from tests.unit.storage.orc_tables import (
+    with_stripe_footers,
+    with_tail,
+    with_zones,
+    write_tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -299,3 +304,56 @@ def _moved(path: Path, content: bytes, size: int) -> bytes:
 
     moved = with_tail(path, change).read_bytes()
     return b"ORC" + bytes(size) + moved[3:-8] + bytes([moved[-1] - 7])
+
+
+# ---- what would end the process ------------------------------------------------------------------
+
+
+def test_maps_with_a_null_key_are_refused_and_do_not_end_the_process(tmp_path: Path) -> None:
+    """Java's writer keeps NULL keys; a list of structs with NULLs has the same streams."""
+    entries = pa.StructArray.from_arrays([pa.array(["a", None]), pa.array([1, 2])], ["k", "v"])
+    pairs = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), entries)
+    path = written(tmp_path / "f", pairs)
+    with_tail(path, _as_map)
+    _without_struct(path)
+    with pytest.raises(UnsupportedFileError, match="NULL key, which this reader cannot represent"):
+        rows(path, "map<string,bigint>")
+
+
+def _as_map(footer: pb.Footer, _postscript: pb.PostScript) -> None:
+    root, pairs, _struct, key, value = footer.types
+    pairs.kind = TypeKind.MAP
+    pairs.children[:] = [2, 3]
+    types = [root, pairs, key, value]
+    kept = [type(root).FromString(type_.SerializeToString()) for type_ in types]
+    del footer.types[:]
+    footer.types.extend(kept)
+    del footer.statistics[2]
+
+
+def _without_struct(path: Path) -> None:
+    """Remove the streams of the struct, and renumber those of its fields."""
+
+    def change(inside: pb.StripeFooter) -> None:
+        assert not [s for s in inside.streams if s.column == 2 and s.kind != 6]
+        for stream in inside.streams:
+            if stream.kind == 6:
+                stream.column = 0
+            elif stream.column > 2:
+                stream.column -= 1
+        del inside.columns[2]
+
+    with_stripe_footers(path, [change])
+
+
+def test_lengths_of_streams_that_contradict_the_stripe_are_told_as_damage(tmp_path: Path) -> None:
+    path = written(tmp_path / "f", stored(SECONDS, "UTC"))
+
+    def change(inside: pb.StripeFooter) -> None:
+        inside.writer_time_zone = "Europe/Paris"
+        for stream in inside.streams:
+            stream.length = 0
+
+    with_stripe_footers(path, [change])
+    with pytest.raises(CorruptFileError):
+        rows(path, "timestamp")

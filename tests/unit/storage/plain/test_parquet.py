@@ -346,3 +346,27 @@ def test_a_damaged_page_is_corrupt_and_a_missing_file_is_a_storage_error(tmp_pat
     path.unlink()
     with pytest.raises(StorageError, match="it does not exist"):
         values(file, "bigint")
+
+
+@pytest.mark.parametrize("width", [4, 16, 17, 20])
+def test_decimals_that_are_padded_beyond_16_bytes_are_refused_and_not_called_damage(
+    tmp_path: Path, width: int
+) -> None:
+    numbers = [n.to_bytes(width, "big", signed=True) for n in (12345, -1)]
+    file = file_of(tmp_path, {"c": pa.array(numbers, pa.binary(width))}, {}, compression="none")
+    # A decimal in this form is written by no writer at hand. So its mark (converted type 5, scale
+    # and precision) is added to the footer.
+    content = Path(file.path).read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    at = content.index(b"\x18\x01c", start) + 3
+    mark = bytes([0x25, 10, 0x15, 2 * 2, 0x15, 9 * 2])
+    footer = content[start:at] + mark + content[at:-8]
+    Path(file.path).write_bytes(
+        content[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    )
+    file = dataclasses.replace(file, length=file.length + len(mark))
+    if width <= 16:
+        assert [str(v) for v in values(file, "decimal(9,2)")] == ["123.45", "-0.01"]
+        return
+    with pytest.raises(UnsupportedFileError, match="more than 16 bytes, which this reader cannot"):
+        values(file, "decimal(9,2)")
