@@ -41,7 +41,7 @@ from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
-from airflow_hiveacid.storage.values.promotion import fit_length, promote
+from airflow_hiveacid.storage.values.promotion import OutOfRangeError, fit_length, promote
 from airflow_hiveacid.storage.values.timestamps import (
     PAIR_TYPE,
     TimestampForm,
@@ -338,8 +338,10 @@ def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
 
 def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
-    if stored is None or promote(pa.array([], stored), wanted) is None:
-        text = hive_text(source.types, source.types.index(type_))
+    text = hive_text(source.types, source.types.index(type_))
+    # Hive would return the padding of a char as bytes, too.
+    is_padded = type_.kind == TypeKind.CHAR and wanted == PrimitiveType("binary")
+    if stored is None or is_padded or promote(pa.array([], stored), wanted) is None:
         raise UnsupportedFileError(
             path=source.tail.path,
             reason=f"column {name!r} is stored as {text}, which cannot be read as {wanted}",
@@ -347,7 +349,14 @@ def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -
     plain = _plain(source, type_)
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
-        found = promote(plain(array, seconds), wanted)
+        try:
+            found = promote(plain(array, seconds), wanted)
+        except OutOfRangeError as error:
+            raise UnsupportedFileError(
+                path=source.tail.path,
+                reason=f"column {name!r} is stored as {text}, and Hive reads {error} as {wanted}."
+                " This provider cannot represent the result",
+            ) from error
         if wanted != PrimitiveType("timestamp"):
             return found
         return in_form(of_pairs(found), source.form, None, path=source.tail.path, column=name)

@@ -178,9 +178,7 @@ def test_each_kind_of_unknown_path_of_an_unpartitioned_table_is_listed(place: Pl
             "its name is not that of a data file, such as bucket_00000 or 000000_0"
         ),
         f"{DELTA}/bucket_00001": "ignored: it is empty",
-        f"{DELTA}/{DELTA}/bucket_00000": (
-            "it is in a base or delta inside another base or delta"
-        ),
+        f"{DELTA}/{DELTA}/bucket_00000": ("it is in a base or delta inside another base or delta"),
         "000000_0": "ignored: it is empty",
         ".hive-staging_hive_1": "hidden: another program may still use it",
     }

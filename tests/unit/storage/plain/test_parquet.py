@@ -28,6 +28,7 @@ from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.counting import counting
+from tests.unit.storage.parquet_decimals import mark_as_decimal
 
 OLD: Final = dt.datetime(1500, 3, 9, 12)  # noqa: DTZ001 - a wall clock's
 NEW: Final = dt.datetime(2020, 7, 1, 12)  # noqa: DTZ001 - as above
@@ -206,7 +207,7 @@ def test_a_decimal_in_more_bytes_than_needed_is_read_or_refused(
     tmp_path: Path, length: int
 ) -> None:
     file = file_of(tmp_path, {"c": _padded([123, -5], length)}, {}, use_dictionary=False)
-    _mark_as_decimal(Path(file.path), length)
+    mark_as_decimal(Path(file.path), length)
     if length <= 16:
         assert values(file, "decimal(9,2)") == [Decimal("1.23"), Decimal("-0.05")]
     else:
@@ -216,18 +217,6 @@ def test_a_decimal_in_more_bytes_than_needed_is_read_or_refused(
 
 def _padded(numbers: list[int], length: int) -> pa.Array:
     return pa.array([n.to_bytes(length, "big", signed=True) for n in numbers], pa.binary(length))
-
-
-def _mark_as_decimal(path: Path, length: int) -> None:
-    """State in a file's footer that its column of bytes is a decimal(9,2), as Hive does."""
-    content = path.read_bytes()
-    size = int.from_bytes(content[-8:-4], "little")
-    footer = content[-8 - size : -8]
-    element = bytes([0x15, 14, 0x15, 2 * length, 0x15, 2, 0x18, 1]) + b"c"
-    assert footer.count(element) == 1
-    footer = footer.replace(element, element + bytes([0x25, 10, 0x15, 4, 0x15, 18]))
-    end = len(footer).to_bytes(4, "little") + b"PAR1"
-    path.write_bytes(content[: -8 - size] + footer + end)
 
 
 def test_instants_of_64_bits_are_shown_in_utc(tmp_path: Path) -> None:

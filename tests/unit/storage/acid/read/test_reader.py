@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import pickle
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -561,3 +562,24 @@ def test_a_union_is_read_as_a_struct_of_tag_and_values(tmp_path: Path) -> None:
     ]
     with pytest.raises(UnsupportedFileError):
         rows(original(path), columns("u uniontype<bigint>"))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "wanted", "text"),
+    [
+        (pa.string(), "x", "array<int>", "stored as string"),
+        (pa.list_(pa.int16()), [1], "int", "stored as array<smallint>"),
+        (pa.struct([("d", pa.decimal128(9, 2))]), {"d": 1}, "int", "struct<d:decimal(9,2)>"),
+        (pa.map_(pa.int64(), pa.bool_()), [(1, True)], "date", "map<bigint,boolean>"),
+        (pa.date32(), dt.date(2024, 1, 5), "int", "stored as date"),
+        (pa.string(), "+10000-01-01", "date", "stored as string, and Hive reads the text"),
+        (pa.int64(), 1 << 40, "timestamp", "stored as bigint, and Hive reads 1099511627776"),
+    ],
+)
+def test_a_refused_conversion_spells_the_stored_type_as_hive_does(
+    tmp_path: Path, type_: pa.DataType, value: object, wanted: str, text: str
+) -> None:
+    row = pa.struct([("c", type_)])
+    file = acid(write_acid(tmp_path / "b", [event(1, 0, {"c": value})], row=row))
+    with pytest.raises(UnsupportedFileError, match=re.escape(text)):
+        rows(file, columns(f"c {wanted}"))
