@@ -12,8 +12,10 @@ Example:
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.sdk import Connection
+
+log = logging.getLogger(__name__)
 
 CONN_TYPE: Final = "hive_acid_metastore"
 EXTRAS: Final = (
@@ -84,12 +88,19 @@ class ConnectionFields:
                 f"connection {connection.conn_id!r} is of type {connection.conn_type!r}, not"
                 f" {CONN_TYPE!r}; nothing was sent to its host. Name a connection to a metastore"
             )
+        extra = connection.extra_dejson
+        given = {
+            "password": connection.password,
+            "schema": connection.schema,
+            "host": connection.host if extra.get("uris") else None,
+        }
+        _warn_of_unused(connection.conn_id, tuple(name for name in given if given[name]))
         return cls(
             conn_id=connection.conn_id,
             host=connection.host or "",
             port=connection.port,
             login=connection.login or None,
-            extra=connection.extra_dejson,
+            extra=extra,
         )
 
 
@@ -108,6 +119,13 @@ class MetastoreSettings:
     result_dir: str | None = None
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
     allow_unsafe_expressions: bool = False
+
+
+@cache  # a sensor reads its connection at every poll
+def _warn_of_unused(conn_id: str, fields: tuple[str, ...]) -> None:
+    for name in fields:
+        instead = {"password": "; give secret_from", "host": ": uris replace it"}.get(name, "")
+        log.warning("connection %s: field %s is not used%s", conn_id, name, instead)
 
 
 def parse_settings(connection: ConnectionFields) -> MetastoreSettings:

@@ -334,6 +334,19 @@ def test_a_connection_of_another_type_is_refused_before_anything_is_sent(
             server.accept()
 
 
+def test_a_field_that_is_not_used_is_named_once_and_not_shown(
+    connections: Connections, caplog: pytest.LogCaptureFixture
+) -> None:
+    uris = {"uris": "thrift://hms:9083"}
+    connections.add("unused", HiveAcidHook.conn_type, host="h", password="hunter2", extra=uris)
+    for _ in range(2):
+        HiveAcidHook("unused").endpoint()
+    assert [one.getMessage() for one in caplog.records] == [
+        "connection unused: field password is not used; give secret_from",
+        "connection unused: field host is not used: uris replace it",
+    ]
+
+
 def test_the_form_has_the_extras_that_are_read() -> None:
     (connection_type,) = get_provider_info()["connection-types"]
     assert sorted(connection_type["conn-fields"]) == sorted(EXTRAS)
