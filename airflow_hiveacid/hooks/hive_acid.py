@@ -30,7 +30,12 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
 from airflow_hiveacid.format.table import PartitionName, TableRef
-from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.hooks.connection import (
+    CONN_TYPE,
+    ConnectionFields,
+    MetastoreSettings,
+    parse_settings,
+)
 from airflow_hiveacid.jobs.logins import secret_source_of
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 
@@ -83,7 +88,7 @@ class HiveAcidHook(BaseHook):
 
     conn_name_attr = "hive_acid_conn_id"
     default_conn_name = DEFAULT_CONNECTION
-    conn_type = "hive_acid_metastore"
+    conn_type = CONN_TYPE
     hook_name = "Hive ACID metastore"
 
     def __init__(self, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> None:
@@ -97,7 +102,8 @@ class HiveAcidHook(BaseHook):
         """The connection's settings, which are read and checked on first use.
 
         Raises:
-            ConfigurationError: the connection is missing, or one of its fields is invalid.
+            ConfigurationError: the connection is missing or of another type, or one of its fields
+                is invalid.
         """
         try:
             connection = self.get_connection(self.hive_acid_conn_id)
@@ -112,7 +118,7 @@ class HiveAcidHook(BaseHook):
 
         Raises:
             ConnectionUnavailableError: the connection is missing, or Airflow cannot be reached.
-            ConfigurationError: one of the connection's fields is invalid.
+            ConfigurationError: the connection is of another type, or one of its fields is invalid.
         """
         try:
             connection = await self.aget_connection(self.hive_acid_conn_id)

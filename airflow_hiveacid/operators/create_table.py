@@ -17,6 +17,7 @@ from airflow.sdk import BaseOperator
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.operators.rendering import ValueRendering
+from airflow_hiveacid.operators.reporting.outlets import add_alias_events
 from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
@@ -157,7 +158,7 @@ class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
         return "\n".join(filter(None, lines))
 
     @with_short_traceback
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
+    def execute(self, context: Context) -> dict[str, Any]:
         """Create the table, or check that the existing table has the requested definition.
 
         Raises:
@@ -185,7 +186,9 @@ class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
             "%s %s at %s", made.ref, "created" if made.is_new else "already exists", made.location
         )
         self._is_new = made.is_new
-        if not made.is_new:
+        if made.is_new:
+            add_alias_events(self, context, [str(made.ref)], {})
+        else:
             self.outlets = []  # the table existed before, so consumers get no event
         return {"table": str(made.ref), "is_new": made.is_new, "location": made.location}
 

@@ -77,6 +77,7 @@ from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
 from airflow_hiveacid.operators.submission.submission import Lineage, Program, Submission
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
+from airflow_hiveacid.operators.submission.unused_settings import check_settings
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.text import statement_text
 
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.deferral import Woken
     from airflow_hiveacid.operators.submission.kill import Attempt
 
+_DEFAULT_QUEUE: Final = conf.get("operators", "default_queue", fallback="default")
 _SPARK_CONNECTION: Final = "spark_default"
 # The longest waits for the kill of a driver: in a signal handler, and at the end of a process.
 _LAST_S: Final = 1.0
@@ -202,6 +204,13 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
             map_index_template=map_index_template,
             **kwargs,
         )
+        if type(self).program_of is HiveAcidSparkOperator.program_of:
+            for argument in ("application", "application_args"):
+                if kwargs.get(argument):
+                    raise ConfigurationError(
+                        f"task {self.task_id!r}: {type(self).__name__} sets {argument} itself;"
+                        " remove it, or use HiveAcidPySparkOperator for a program"
+                    )
         if conn_id and spark_conn_id and conn_id != spark_conn_id:
             raise ConfigurationError(
                 f"task {self.task_id!r}: conn_id is {conn_id!r} and spark_conn_id is"
@@ -518,6 +527,8 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
+        given, queue = self._arguments(), self.queue if self.queue != _DEFAULT_QUEUE else None
+        check_settings(submission.target, given, submission.environment, worker_queue=queue)
         if self._is_killed or self._has_left_driver(context):
             return
         check_before_submit(submission, hook)

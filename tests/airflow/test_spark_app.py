@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk import Asset, RetryAction
+from airflow.sdk import Asset, AssetAlias, RetryAction
 
+from airflow_hiveacid.assets import hive_asset
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ConfigurationError,
@@ -269,6 +270,25 @@ def test_the_asset_event_of_an_outlet_contains_the_write_id(spark: FakeSpark) ->
         "partitions": ["month=1"],
         "partitions_omitted": 0,
     }
+
+
+def test_an_asset_alias_gets_an_event_for_each_changed_table(spark: FakeSpark) -> None:
+    alias, context = AssetAlias("flights"), context_of()
+    run_task(_delete(spark, outlets=[alias]), context)
+    (event,) = context["outlet_events"][alias].asset_alias_events
+    assert event.dest_asset_key.to_asset() == hive_asset("demo.flights")
+    assert event.extra["write_id"] == 3
+    spark.tell(status="nothing_to_do")
+    run_task(_delete(spark, outlets=[alias]), context := context_of())
+    assert not context["outlet_events"][alias].asset_alias_events
+
+
+@pytest.mark.parametrize("argument", ["application", "application_args"])
+def test_a_program_given_to_an_operator_of_statements_is_refused(
+    spark: FakeSpark, argument: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"HiveAcidDeleteOperator sets {argument} itself"):
+        _delete(spark, **{argument: ["/x.py"]})
 
 
 _CLEARED = {DELIVERED_KEY: {"generation": 0, "max_tries": 1}}

@@ -254,6 +254,9 @@ def _check_no_parameters(value: object, argument: str) -> None:
 def _options(value: object, argument: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {value!r}")
+    for name, one in value.items():
+        if one is None:  # its text would be None
+            raise ConfigurationError(f"{argument}[{name!r}] is None; give a value, or remove it")
     options = {str(k): str(v) for k, v in value.items()}
     check_options(options, argument)
     return options

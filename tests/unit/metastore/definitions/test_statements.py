@@ -497,6 +497,19 @@ def test_invalid_partition_values_are_refused(
     assert made.is_partitioned
 
 
+def test_a_misspelt_setting_of_ours_cannot_be_set_but_can_be_removed(
+    statements: Statements, made: TableInfo
+) -> None:
+    wrong = "hiveacid.readable_for"
+    with pytest.raises(DefinitionError, match=r"no such setting exists, only .*readable\.for"):
+        statements.run(SetProperties(target=NAME, properties=((wrong, "7 days"),)))
+    with pytest.raises(ConfigurationError, match="no such setting exists"):
+        statements.run(create(properties=((wrong, "7 days"),)))
+    statements.run(UnsetProperties(target=NAME, names=(wrong,), if_exists=True))
+    statements.run(SetProperties(target=NAME, properties=(("hiveacid.readable.for", "7 days"),)))
+    assert made.is_partitioned
+
+
 def test_adding_a_partition_to_an_unpartitioned_table_is_refused(statements: Statements) -> None:
     statements.run(create())
     with pytest.raises(UnsupportedTableError, match="has no partitions"):
