@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from airflow_hiveacid.storage.orc.encoders import Encoder
+
 FS = LocalFileSystem()
 B0 = encode(BucketId(0))
 ID = (Column(name="id", type="bigint"),)
@@ -564,11 +566,17 @@ def test_only_the_piece_with_an_early_fraction_uses_the_row_encoder(tmp_path: Pa
     moments = [nanoseconds("1950-01-01 00:00:00.5")] + [0] * (pieces * PIECE_ROWS - 1)
     events = inserts(pa.record_batch({"t": pa.array(moments, NANOSECONDS)}))
     path = str(tmp_path / "bucket_00000")
-    with AcidFileWriter(FS, path, columns, SMALL_STRIPES, is_delete=False) as writer:
-        kinds = []
+    kinds = []
+
+    class Writer(AcidFileWriter):
+        def _start(self, schema: pa.Schema | None) -> Encoder:
+            encoder = super()._start(schema)
+            kinds.append(type(encoder).__name__)
+            return encoder
+
+    with Writer(FS, path, columns, SMALL_STRIPES, is_delete=False) as writer:
         for piece in range(pieces):
             writer.write(events.slice(piece * PIECE_ROWS, PIECE_ROWS))
-            kinds.append(type(writer._encoder).__name__)
         writer.close()
     assert kinds[0] == "RowEncoder"
     assert set(kinds[1:]) == {"ArrowEncoder"}
