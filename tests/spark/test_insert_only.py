@@ -169,7 +169,10 @@ def test_a_scan_reads_the_same_files_columns_and_bytes_as_a_scan_of_flat_files(
             places = [re.sub(r"^file:/+", "/", file) for file in frame.inputFiles()]
             assert sorted(places) == sorted(in_x)
             assert "Python" not in frame._jdf.queryExecution().executedPlan().toString()
-        read = [bytes_read(lab4.spark, frame()) for frame in (ours, flat)]
+        read = [bytes_read(lab4.spark, ours())]
+        # Our sessions build ORC's filters themselves, for tables only.
+        with with_settings(lab4.spark, {"spark.sql.orc.filterPushdown": "true"}):
+            read.append(bytes_read(lab4.spark, flat()))
         whole = sum(Path(file).stat().st_size for file in in_x)
         assert abs(read[0] - read[1]) < whole / 20, (read, whole)
 

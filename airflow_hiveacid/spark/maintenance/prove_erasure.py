@@ -61,6 +61,7 @@ def prove_erasure(job: JobContext) -> JobResult:
     snapshot = snapshot_now(job.client, [table.ref])
     looked: dict[StoredFile, Looked] = {}
     files: list[StoredFile] = []
+    partitions: Sequence[PartitionInfo] = ()
     times: list[float] = []
     while len(times) < _MOST_LISTINGS:
         job.on_step("listing")
@@ -114,7 +115,7 @@ def _dropped_in_notes(table: TableInfo, partitions: Sequence[PartitionInfo]) -> 
     notes = VersionNotes.of(table)
     named = {name for note in notes.commits() for name in note.partitions}
     named |= {str(reset.partition) for reset in notes.resets()}
-    return sorted(named - {str(info.name) for info in partitions} - {""})
+    return [*sorted(named - {str(info.name) for info in partitions} - {""})]
 
 
 def _counts(looked: Iterable[Looked]) -> dict[str, JsonValue]:

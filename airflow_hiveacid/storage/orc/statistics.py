@@ -103,7 +103,7 @@ def _restate_strings(column: pb.ColumnStatistics) -> bool:
         keep_lengths_only(column)
         return True
     strings.minimum, strings.maximum = _plain_prefix(strings.minimum).encode(), greatest
-    return changed or before != (bytes(strings.minimum), bytes(strings.maximum))
+    return bool(changed or before != (strings.minimum, strings.maximum))
 
 
 def _restate_doubles(column: pb.ColumnStatistics) -> bool:

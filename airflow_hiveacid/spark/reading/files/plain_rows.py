@@ -207,12 +207,13 @@ class PlainRows:
 
     def _value(self, column: Column, format_: FileFormat) -> SparkColumn:
         """Return a column's value; a user's own session may push only safe conditions to files."""
-        value = value_of(self.spark, column, _cut(column, format_))
+        stored = _cut(column, format_)
         if format_ is FileFormat.ORC:
-            is_safe = column.type in _PUSHED_TYPES or not self._is_set(_PUSHES_DOWN)
+            is_off = self.spark.conf.get(_PUSHES_DOWN) == "false"  # Spark's default is `true`
+            is_safe = is_off or column.type in _PUSHED_TYPES
         else:
             is_safe = not any(holds(parse_type(column.type), kind) for kind in _FLOATS)
-        return value if is_safe else opaque(self.spark, value).alias(column.name)
+        return value_of(self.spark, column, stored if is_safe else opaque(self.spark, stored))
 
     def with_arrow(
         self,
