@@ -19,6 +19,7 @@
     |  |- StatementOrderError          one transaction cannot run these statements in this order
     |  |- SharedTargetError            two INSERTs of one FROM clause write to the same target
     |  |- MergeCardinalityError        two source rows match one target row
+    |  |- TwinRowIdsError              two rows of the table have one row ID
     |  |- VersionUnknownError          the table has no such version, or the time is too far ahead
     |  |- VersionDoubtfulError         it is unknown which writes were committed by that time
     |  |- TagTakenError                a tag with this name exists for a different version
@@ -123,6 +124,7 @@ from airflow_hiveacid.format.errors.requests import (
     StructFieldsError,
     TableDiffersError,
     TableNotFoundError,
+    TwinRowIdsError,
     TypeMismatchError,
     UnknownColumnError,
     UnsafeTextError,
@@ -262,6 +264,7 @@ __all__ = [
     "TaskKilledError",
     "TransactionAbortedError",
     "TransactionError",
+    "TwinRowIdsError",
     "TypeMismatchError",
     "UnknownColumnError",
     "UnsafeTextError",

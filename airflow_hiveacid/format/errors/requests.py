@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors.tree import InputError, TableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Longer names are cut, because they would fill logs and XComs.
 _LONGEST_SHOWN: Final = 300
@@ -219,6 +222,20 @@ class MergeCardinalityError(TableError):
             table=table,
             detail=f"{count} target row(s) are matched by more than one source row (first:"
             f" {example}); nothing was written. Make the source unique on the join keys",
+        )
+
+
+class TwinRowIdsError(TableError):
+    """Several rows of a table have the same row ID, so a change of one would change all."""
+
+    def __init__(self, *, table: object, row: str, files: Sequence[str]) -> None:
+        self.row, self.files = row, tuple(files)
+        super().__init__(
+            table=table,
+            detail=f"{len(files)} rows have the same row ID ({row}), in"
+            f" {', '.join(dict.fromkeys(files))}. A change of one row would change all of them, so"
+            " nothing was written. If a directory was copied, move the copy away; otherwise, copy"
+            " the rows into a new table",
         )
 
 

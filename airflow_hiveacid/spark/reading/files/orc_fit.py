@@ -54,6 +54,8 @@ _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
 UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
 """Types that make Spark fail even if it does not read such a column, since it parses all types."""
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
+# Older writers merged the statistics of strings incorrectly (HIVE-8732).
+_MERGES_TEXTS: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +331,9 @@ def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: K
     found = getattr(statistics, _STATISTICS.get(column.type, "integers"))
     if not (found.HasField("minimum") and found.HasField("maximum")):
         return False
-    if column.type == "string" and has_replaced_bounds(found):
+    if column.type == "string" and (
+        tail.postscript.writer_version < _MERGES_TEXTS or has_replaced_bounds(found)
+    ):
         return False
     low, high = _bound(wanted.low), _bound(wanted.high)
     return (low is not None and found.maximum < low) or (high is not None and found.minimum > high)
