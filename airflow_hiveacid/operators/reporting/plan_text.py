@@ -260,7 +260,7 @@ def came_of(result: JobResult) -> str:
             return f"proved: none of {several(files, 'file')} stored such a row at {at},"
         return f"not proved: {number} of {several(files, 'file')} at {at},"
     if result.status is not JobStatus.NOTHING_TO_DO:
-        return result.status.value.replace("_", " ")
+        return str(result.status.value).replace("_", " ")
     parts = [
         f"{did} {reasons.total():,}: {_reasons_text(reasons)}"
         for did, reasons in (

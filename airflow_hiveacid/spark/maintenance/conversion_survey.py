@@ -123,7 +123,7 @@ class ConversionSurvey:
         # to the flat files.
         at_work = (s for s in unfinished(self.client, self.ref) if s.entry.is_at_work)
         found = next(at_work, None)
-        return found and f"a compaction of this table is queued or running: {found}"
+        return None if found is None else f"a compaction is queued or running: {found}"
 
     def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """Return all partitions, ordered by name, with their storage formats."""
