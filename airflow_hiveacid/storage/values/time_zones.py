@@ -87,9 +87,20 @@ _SHORT_NAMES: Final[Mapping[str, str]] = {
 }
 _CUSTOM: Final = re.compile(r"GMT([+-])([0-9]{1,2})(?::?([0-5][0-9]))?", re.ASCII)
 _MOST_HOURS: Final = 23
-# Java takes this offset before 1900 and from 2037 on, although Namibia repealed it in 2017.
-_STANDARD: Final[Mapping[str, int]] = {"Africa/Windhoek": _HOUR_S}
-_STANDARD_FROM_S: Final = 2_114_377_200
+# The hours before 1900, and from 2037 on, in Java's copy of the database of release 2025b. The laws
+# changed in 2026. But the first and the last day of years 1 to 9999 stand for "unknown" and "for
+# ever" in files that were written before, and these days must not become other days. Java ignores
+# that Namibia repealed its law in 2017.
+_OUTER_HOURS: Final[Mapping[str, tuple[int, int]]] = {
+    "Africa/Casablanca": (0, 1),
+    "Africa/El_Aaiun": (0, 1),
+    "Africa/Windhoek": (1, 1),
+    **dict.fromkeys(("America/Vancouver", "Canada/Pacific"), (-8, -8)),
+    **dict.fromkeys(("America/Edmonton", "America/Inuvik", "America/Yellowknife"), (-7, -7)),
+    **dict.fromkeys(("America/Rainy_River", "America/Winnipeg", "Canada/Central"), (-6, -6)),
+    "Canada/Mountain": (-7, -7),
+}
+_OUTER_FROM_S: Final = 2_114_377_200
 _SYSTEM_V: Final = re.compile(r"SystemV/[A-Z]{3}([0-9]{1,2})", re.ASCII)
 _DATABASE_NAME: Final = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
 
@@ -157,7 +168,7 @@ def zone_of(name: str) -> TimeZone:
     content = _database_file(name)
     if content is None:
         raise LookupError(name)
-    return _zone(content, _STANDARD.get(name))
+    return _zone(content, _OUTER_HOURS.get(name))
 
 
 def _fixed(offset_s: int) -> TimeZone:
@@ -181,12 +192,13 @@ def _database_file(name: str) -> bytes | None:
 # ---- the database's files (RFC 9636) -------------------------------------------------------------
 
 
-def _zone(content: bytes, standard_s: int | None) -> TimeZone:
+def _zone(content: bytes, outer_hours: tuple[int, int] | None) -> TimeZone:
     changes, first, last_rules = _parsed(content)
     standard, yearly = _last_rules(last_rules)
-    if standard_s is not None:
-        standard = standard_s
-        changes.append((_STANDARD_FROM_S, standard_s))
+    if outer_hours is not None:
+        standard = outer_hours[0] * _HOUR_S
+        changes = [change for change in changes if change[0] < _OUTER_FROM_S]
+        changes.append((_OUTER_FROM_S, outer_hours[1] * _HOUR_S))
     end = changes[-1][0] if changes else _FIRST_RULE_S
     changes += [change for change in yearly if change[0] > end]
     offset = first
