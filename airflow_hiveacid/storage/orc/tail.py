@@ -342,7 +342,8 @@ def _contradictions(type_: OrcType) -> Iterator[str]:
     if type_.kind not in _OF_ANY_WIDTH and len(type_.children) != _CHILDREN.get(
         type_.kind, len(type_.children)
     ):
-        yield f"has {len(type_.children)} child types, which its kind {type_.kind} does not allow"
+        kind = TypeKind(type_.kind).name.lower()
+        yield f"has {len(type_.children)} child types, which a {kind} cannot have"
     if type_.kind == TypeKind.STRUCT and len(type_.field_names) != len(type_.children):
         yield "is a struct that has fields without a name"
     if not all(

@@ -129,5 +129,5 @@ class FileCheck:
         if self._file.kind is FileKind.DATA and others <= _OF_OLD_HIVE:
             raise _of_old_hive(self._file)
         raise CorruptFileError(
-            path=self._file.path, reason=f"it holds events other than operation {expected.value}"
+            path=self._file.path, reason=f"it contains events other than {expected.name}"
         )

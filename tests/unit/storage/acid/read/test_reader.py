@@ -441,8 +441,8 @@ def test_timestamps_outside_the_nanosecond_range_are_exact_with_every_compressio
     ("kind", "events", "what"),
     [
         (FileKind.DATA, [event(1, 0, None)], "NULL"),
-        (FileKind.DATA, [insert(1, 0, 1, operation=3)], "operation 0"),
-        (FileKind.DELETE, [insert(1, 0, 1)], "operation 2"),
+        (FileKind.DATA, [insert(1, 0, 1, operation=3)], "other than INSERT"),
+        (FileKind.DELETE, [insert(1, 0, 1)], "other than DELETE"),
         (FileKind.DATA, [(0, None, B0, 0, 1, {"id": 1, "name": "x"})], "NULL"),
         (FileKind.DELETE, [(2, 1, B0, 0, None, None)], "NULL"),
     ],
