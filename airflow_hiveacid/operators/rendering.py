@@ -140,7 +140,8 @@ def rendered(text: str, context: Mapping[str, Any], env: Environment) -> Any:  #
     )
     template = exact.from_string(text)
     try:
-        parts = list(template.root_render_func(template.new_context(context)))
+        # Any: in native mode, a part is the value of an expression.
+        parts: list[Any] = list(template.root_render_func(template.new_context(dict(context))))
     except Exception:  # noqa: BLE001 - raised again, with the template's lines in the traceback
         exact.handle_exception()
     if len(parts) == 1 and not isinstance(parts[0], Undefined):
