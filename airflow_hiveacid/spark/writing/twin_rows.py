@@ -44,7 +44,7 @@ def named_twins(target: Target) -> Iterator[None]:
         if row is None:
             raise
         found = _holders(target, (int(row[2]), int(row[3]), int(row[1])))
-        if len(found) == 1:
+        if len(found) <= 1:
             raise
         raise TwinRowIdsError(table=target.table.ref, row=row[0], files=found) from error
 

@@ -116,7 +116,7 @@ def _restate_doubles(column: pb.ColumnStatistics) -> bool:
     before = doubles.SerializeToString()
     doubles.minimum = -0.0 if doubles.minimum == 0 else doubles.minimum
     doubles.maximum = 0.0 if doubles.maximum == 0 else doubles.maximum
-    return doubles.SerializeToString() != before
+    return bool(doubles.SerializeToString() != before)
 
 
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:

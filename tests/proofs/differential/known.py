@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from tests.proofs.differential.cases import UNORDERED, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from tests.proofs.differential.cases import Seen
     from tests.proofs.differential.values import Value
@@ -31,8 +31,7 @@ FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "differences.json"
 class Entry:
     """A known difference, and its row in docs/reference/sql.md, which several may share.
 
-    `where`, `ours` and `hive` are the cells of that row. `examples` are expressions with the
-    answers of both engines (`examples.missed`).
+    `where`, `ours` and `hive` are the cells of that row.
     """
 
     id: str
@@ -41,7 +40,6 @@ class Entry:
     hive: str
     ours: str
     remedy: str
-    examples: Sequence[Mapping[str, str]] = ()
 
 
 def entries(file: Path = FILE) -> list[Entry]:
