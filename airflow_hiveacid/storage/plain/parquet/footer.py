@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -45,9 +45,6 @@ _INT96: Final = "INT96"
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
 _DATE: Final = "DATE"
-_DECIMAL: Final = "DECIMAL"
-_FIXED: Final = "FIXED_LEN_BYTE_ARRAY"
-_MOST_DECIMAL_BYTES: Final = 16
 _JAVA: Final = "parquet-mr"
 
 
@@ -84,8 +81,8 @@ class ParquetFacts:
     """The facts in the footer of a file.
 
     `least_day` is the earliest date in the file, or None if it is unknown. `without_nan` are the
-    columns whose minimum and maximum statistics may ignore NaN. `wide_decimals` are the columns
-    with decimals that are padded to more bytes than Arrow reads.
+    columns whose minimum and maximum statistics may ignore NaN. `wide_decimals` describes the
+    decimals of columns that are stored in more bytes than Arrow reads.
     """
 
     schema: pa.Schema
@@ -95,7 +92,7 @@ class ParquetFacts:
     notes: Mapping[str, str]
     least_day: int | None
     without_nan: frozenset[str] = frozenset()
-    wide_decimals: frozenset[str] = frozenset()
+    wide_decimals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def zone(self) -> str | None:
@@ -202,10 +199,8 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
 
     Raises:
         CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
-        UnsupportedFileError: a decimal is stored in more bytes than Arrow can decode.
     """
     metadata = opened.metadata
-    _require_known_decimals(opened.schema, path)
     rows = sum(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
     if rows != metadata.num_rows:
         raise CorruptFileError(
@@ -228,27 +223,14 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
     )
 
 
-def _wide_decimals(schema: pq.ParquetSchema) -> frozenset[str]:
+def _wide_decimals(schema: pq.ParquetSchema) -> dict[str, str]:
     columns = (schema.column(at) for at in range(len(schema)))
-    return frozenset(
-        column.path.partition(".")[0]
+    return {
+        column.path.partition(".")[0]: f"a decimal({column.precision},{column.scale}) in"
+        f" {column.length} bytes"
         for column in columns
         if column.logical_type.type == _DECIMAL and column.length > _DECIMAL_BYTES
-    )
-
-
-def _require_known_decimals(schema: pq.ParquetSchema, path: str) -> None:
-    """Raise an error if a decimal has a fixed length that Arrow cannot decode: over 16 bytes."""
-    for at in range(len(schema)):
-        column = schema.column(at)
-        is_fixed = column.physical_type == _FIXED and column.logical_type.type == _DECIMAL
-        if is_fixed and column.length > _MOST_DECIMAL_BYTES:
-            raise UnsupportedFileError(
-                path=path,
-                reason=f"column {column.path!r} stores a decimal({column.precision},"
-                f"{column.scale}) in {column.length} bytes. This provider reads decimals of up to"
-                f" {_MOST_DECIMAL_BYTES} bytes. Rewrite the file in Hive",
-            )
+    }
 
 
 def _clock(schema: pq.ParquetSchema) -> TimestampStorage:

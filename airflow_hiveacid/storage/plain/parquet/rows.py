@@ -122,8 +122,9 @@ def parquet_rows(
                 continue
             field = target.facts.schema.field(position)
             reason = why_not(target.facts, field.type, type_)
-            if field.name.partition(".")[0] in target.facts.wide_decimals:
-                reason = "has decimals of more than 16 bytes, which this reader cannot represent"
+            wide = target.facts.wide_decimals.get(field.name.partition(".")[0])
+            if wide is not None:
+                reason = f"has {wide}, more than 16 bytes, which this reader cannot represent"
             if reason is not None:
                 raise UnsupportedFileError(path=file.path, reason=f"column {name!r} {reason}")
         stored = {
