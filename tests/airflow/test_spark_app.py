@@ -427,7 +427,7 @@ def test_output_in_another_encoding_does_not_end_the_task(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = TaskLog.of_tasks(monkeypatch)
-    spark.tell(says="Stra\u00dfe")  # in Latin-1
+    spark.tell(says="Stra\u00dfe", encoding="latin-1")
     assert run_task(_delete(spark))["status"] == "committed"
     assert "Stra\ufffde" in shown.lines
 

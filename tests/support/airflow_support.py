@@ -82,8 +82,8 @@ if plan["cluster"]:
     request = urllib.request.Request(plan["cluster"] + "/ws/v1/cluster/apps", body.encode())
     with urllib.request.urlopen(request) as answer:
         plan["says"] = "Submitted application " + json.load(answer)["id"]
-sys.stdout.buffer.write(plan["says"].encode("latin-1") + b"\\n")
-sys.stdout.flush()
+sys.stdout.reconfigure(encoding=plan["encoding"])
+print(plan["says"], flush=True)
 if plan["hangs"]:
     child = subprocess.Popen(["sleep", "600"])
     (here / "hanging.json").write_text(json.dumps({{"parent": os.getpid(), "child": child.pid}}))
@@ -116,6 +116,7 @@ class FakeSpark:
     plan: dict[str, Any] = field(
         default_factory=lambda: {
             "says": "running",
+            "encoding": "utf-8",
             "error": None,
             "status": "committed",
             "job_key": None,
