@@ -60,7 +60,8 @@ def test_both_readers_show_the_same_days_of_every_writer_version(
     tmp_path: Path, bare_reader_4: BareReader, writer: int
 ) -> None:
     days = pa.array([*HYBRID_DAYS, -719162, -500000, None], pa.int32()).cast(pa.date32())
-    for version in (0, 1, 4, 6, 7, 8, 9):
+    # Other writers than Java's began with version 6.
+    for version in (0, 1, 4, 6, 7, 8, 9) if writer == 0 else (6, 7):
         path = written(tmp_path / f"d{version}" / "000000_0", days)
         with_tail(path, silent(writer, version))
         ours = [day and str(day) for day in rows(path, "date")]
@@ -76,12 +77,9 @@ def test_both_readers_show_the_same_decimals_without_precision(
     ):
         path = written(tmp_path / f"t{at}" / "000000_0", pa.array(values, type_))
         with_tail(path, without_precision)
-        for wanted in ("decimal(38,10)", "decimal(20,8)", "string"):
-            ours = [
-                v if v is None or wanted == "string" else Decimal(v) for v in rows(path, wanted)
-            ]
+        for wanted in ("decimal(38,10)", "decimal(20,8)"):
             theirs = hives(bare_reader_4, path, wanted)
-            assert ours == [v if v is None or wanted == "string" else Decimal(v) for v in theirs]
+            assert rows(path, wanted) == [v and Decimal(v) for v in theirs]
 
 
 def test_both_readers_read_a_file_with_magic_bytes_only_at_its_beginning(

@@ -164,6 +164,7 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
         case _:
             if lacks_precision(source.tail.footer.types[column_id]):
                 _require_room(source.tail, column_id, name)
+                return _of_any_scale(source, type_, wanted, name)
             return _leaf(source, type_, wanted, name)
 
 
@@ -291,8 +292,6 @@ def _plain(source: ColumnFile, type_: OrcType) -> Convert:
         return pairs
     if type_.kind == TypeKind.CHAR:
         return lambda array, _seconds: unpadded(array)
-    if type_.kind == TypeKind.DECIMAL:
-        return lambda array, _seconds: _in_scale(array, type_)
     if type_.kind == TypeKind.DATE and source.hybrid:
         return lambda array, _seconds: _proleptic(array)
     return lambda array, _seconds: array
@@ -325,11 +324,19 @@ def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
         )
 
 
-def _in_scale(array: pa.Array, type_: OrcType) -> pa.Array:
-    """Round decimals that are shown with one more digit; values that do not fit become NULL."""
-    if array.type.scale == type_.scale:
-        return array
-    return promote(array, DecimalType(type_.precision, type_.scale))
+def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+    """Return the conversion of decimals without precision; they are shown with one more digit.
+
+    Raises:
+        UnsupportedFileError: the wanted type may keep more digits than are shown.
+    """
+    if not (isinstance(wanted, DecimalType) and wanted.scale <= type_.scale):
+        raise UnsupportedFileError(
+            path=source.tail.path,
+            reason=f"the decimals of column {name!r} have no precision; this reader can represent"
+            f" them as decimals with up to {type_.scale} digits after the point, not as {wanted}",
+        )
+    return lambda array, _seconds: promote(array, wanted)
 
 
 def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:

@@ -252,7 +252,9 @@ def test_decimals_without_precision_keep_ten_digits_as_in_java(tmp_path: Path) -
     with_tail(path, without_precision)
     assert rows(path, "decimal(20,8)") == OLD_DECIMALS
     assert rows(path, "decimal(38,10)") == OLD_DECIMALS
-    assert rows(path, "string") == ["1.12345678", "-0.00000049", None, "99999.5"]
+    for more in ("string", "double", "decimal(38,11)"):
+        with pytest.raises(UnsupportedFileError, match="up to 10 digits after the point"):
+            rows(path, more)
 
 
 def test_more_than_ten_digits_of_decimals_without_precision_are_rounded_as_in_java(
@@ -261,11 +263,11 @@ def test_more_than_ten_digits_of_decimals_without_precision_are_rounded_as_in_ja
     digits = ["0.00000000005", "0.000000000049999", "-0.000000000050001", "123.456789012345"]
     path = written(tmp_path / "f", pa.array([Decimal(d) for d in digits], pa.decimal128(30, 15)))
     with_tail(path, without_precision)
-    assert [format(d, "f") for d in rows(path, "decimal(30,15)")] == [
-        "0.000000000100000",
-        "0.000000000000000",
-        "-0.000000000100000",
-        "123.456789012300000",
+    assert [format(d, "f") for d in rows(path, "decimal(30,10)")] == [
+        "0.0000000001",
+        "0.0000000000",
+        "-0.0000000001",
+        "123.4567890123",
     ]
 
 
