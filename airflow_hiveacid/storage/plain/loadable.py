@@ -41,6 +41,7 @@ from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
 from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,8 +188,9 @@ def _why_unread(table: TableInfo, uri: str, length: int) -> str | None:
     file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)
     timed = [c.name for c in table.columns if holds(parse_type(c.type), _TIMESTAMP)]
     try:
-        next(read_rows(file, table.columns), None)
-        for _ in read_rows(file, table.columns, data_columns=timed) if timed else ():
+        read = partial(read_rows, file, table.columns, timestamps=TimestampForm.PAIR)
+        next(read(), None)
+        for _ in read(data_columns=timed) if timed else ():
             pass
     except UnsupportedFileError as error:
         return f"this provider could not read its rows ({error})"
