@@ -285,11 +285,11 @@ def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) ->
 def test_a_file_of_types_that_hive_reads_and_our_reader_does_not_is_not_loaded(
     tmp_path: Path,
 ) -> None:
-    into = table({"d": "decimal(9,2)"}, FileFormat.PARQUET)
+    into = table({"c": "decimal(9,2)"}, FileFormat.PARQUET)
     padded = pa.array([(5).to_bytes(17, "big")], pa.binary(17))
     path = parquet(tmp_path / "a/f", {"c": padded}, use_dictionary=False)
     mark_as_decimal(path, 17)
-    with pytest.raises(UnsupportedFileError, match="in 17 bytes"):
+    with pytest.raises(SourceUnreadableError, match="in 17 bytes"):
         found(tmp_path / "a", into)
 
 
