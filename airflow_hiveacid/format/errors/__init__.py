@@ -52,6 +52,7 @@
     |- StorageError
     |  |- LocationNotFoundError        retryable: a directory was dropped or moved
     |  |- SourceNotFoundError          retryable: the source may appear later
+    |  |- StoreFullError               no space is left, or a quota is exceeded
     |  |- StoreUnavailableError        retryable: the store is unreachable or rejects requests
     |  |- LocationPermissionError      |- DirectoryExistsError
     |  |- NotEnoughHistoryError        retryable: a table's first base is newer than the snapshot
@@ -141,6 +142,7 @@ from airflow_hiveacid.format.errors.stores import (
     LocationPermissionError,
     ResultUnwritableError,
     SourceNotFoundError,
+    StoreFullError,
     StoreUnavailableError,
     UnsupportedFileError,
 )
@@ -254,6 +256,7 @@ __all__ = [
     "StatementChangedError",
     "StatementOrderError",
     "StorageError",
+    "StoreFullError",
     "StoreUnavailableError",
     "StructFieldsError",
     "TableChangedError",

@@ -228,8 +228,8 @@ class MergeCardinalityError(TableError):
 class TwinRowIdsError(TableError):
     """Several rows of a table have the same row ID, so a change of one would change all."""
 
-    def __init__(self, *, table: object, row: str, files: Sequence[str]) -> None:
-        self.row, self.files = row, tuple(files)
+    def __init__(self, *, table: object, row: str, files: tuple[str, ...]) -> None:
+        self.row, self.files = row, files
         super().__init__(
             table=table,
             detail=f"{len(files)} rows have the same row ID ({row}), in"

@@ -32,6 +32,16 @@ class StoreUnavailableError(StorageError, RetryableError):
         super().__init__(f"cannot {action} {location} for now: {reason}")
 
 
+class StoreFullError(StorageError):
+    """A store has no space left, or a quota is exceeded; the message says how to free space."""
+
+    retryable = False
+
+    def __init__(self, *, location: str, action: str, reason: str) -> None:
+        self.location, self.action, self.reason = location, action, reason
+        super().__init__(f"cannot {action} {location}: {reason}")
+
+
 class LocationPermissionError(StorageError):
     """The store denies us permission to read or write the location."""
 

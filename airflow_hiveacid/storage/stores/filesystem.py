@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     LocationPermissionError,
     StorageError,
+    StoreFullError,
     StoreUnavailableError,
 )
 from airflow_hiveacid.format.names import staging_directory
@@ -42,6 +43,7 @@ _LOCAL_TYPE: Final = "local"
 _RIGHTS_OF_FILE: Final = 0o666
 _RIGHTS_OF_DIRECTORY: Final = 0o2777  # with the bit by which new files inherit the group
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_FULL: Final = frozenset({errno.EDQUOT, errno.ENOSPC})
 # Error numbers of temporary failures.
 _PASSING: Final = frozenset(
     {
@@ -70,6 +72,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
     Raises:
         ConfigurationError: the file is encrypted, and no key provider is configured.
         LocationPermissionError: the file system denied the action.
+        StoreFullError: the store is full, or a quota is exceeded.
         StoreUnavailableError: the store could not be reached, or temporarily refuses changes.
         StorageError: the action failed for a different reason.
     """
@@ -84,6 +87,8 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
             ) from error
         if error.errno == NO_KEY:
             raise ConfigurationError(f"cannot {action} {path}: {error}") from error
+        if error.errno in _FULL:
+            raise StoreFullError(location=path, action=action, reason=str(error)) from error
         if error.errno in _PASSING:
             raise StoreUnavailableError(location=path, action=action, reason=str(error)) from error
         raise StorageError(f"cannot {action} {path}: {error}") from error
