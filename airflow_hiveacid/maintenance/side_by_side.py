@@ -126,6 +126,8 @@ def each_piece(
                     found[number] = error
                     found.update(dict.fromkeys(left.ended_by(error), error))
                 except Exception as error:  # one piece must not end the others
+                    if len(pieces) == 1:
+                        raise
                     log.exception("%s failed", name(pieces[number]))
                     found[number] = typed(error)
 
