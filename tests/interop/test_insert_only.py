@@ -252,9 +252,21 @@ def test_a_filter_of_hive_hides_no_row_after_our_compaction(
         "d <= -0.0D": [1, 2],
         "n = cast('-0.5' as decimal(20,3))": [1],
     }
+
+    def answers(*, is_pushed: bool) -> dict[str, list[object]]:
+        hive_judge.execute(f"set hive.optimize.index.filter={str(is_pushed).lower()}")
+        return {
+            where: sorted(
+                row[0] for row in hive_judge.execute(f"select id from {lab4.db}.odd where {where}")
+            )
+            for where in filters
+        }
+
+    before = answers(is_pushed=True)
     lab4.compact("odd", CompactionChoice.MAJOR)
-    for is_pushed in ("false", "true"):
-        hive_judge.execute(f"set hive.optimize.index.filter={is_pushed}")
-        for where, expected in filters.items():
-            found = hive_judge.execute(f"select id from {lab4.db}.odd where {where}")
-            assert sorted(row[0] for row in found) == expected, (is_pushed, where)
+    assert answers(is_pushed=False) == filters
+    after = answers(is_pushed=True)
+    assert after == before
+    # For each row of a Parquet file, Hive's filter itself takes 0.0 and -0.0 for different values.
+    if format_ == "orc":
+        assert after == filters
