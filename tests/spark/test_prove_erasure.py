@@ -161,7 +161,7 @@ def test_the_proof_finds_rows_of_aborted_writes_and_of_open_writes(lab4: Lab) ->
             "cleaning keeps it: changed less than",
         ),
         (".hive-staging_hive_1/-ext-10000", "it is staged or hidden"),
-        ("somewhere", "clean the table to remove it: replaced by base_"),
+        ("somewhere", "cleaning keeps it: somewhere/bucket_00000 may be data that no compaction"),
         ("_hiveacid", "it is staged or hidden"),
     ],
 )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors.tree import InputError, TableError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Longer names are cut, because they would fill logs and XComs.
 _LONGEST_SHOWN: Final = 300

@@ -55,13 +55,13 @@ def row_text(key: Key) -> str:
     return f"row {row} of write ID {write_id}, bucket property {bucket}"
 
 
-def _holders(target: Target, row: Key) -> list[str]:
+def _holders(target: Target, row: Key) -> tuple[str, ...]:
     """Return the URI of each file with this row, once for each such row."""
-    return [
+    return tuple(
         f"{target.partitions[one.partition].location.rstrip('/')}/{one.data.key}"
         for one in target.files
         for _ in range(_count(one.data, row))
-    ]
+    )
 
 
 def _count(file: AcidFile, row: Key) -> int:

@@ -7,6 +7,9 @@ import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
@@ -33,15 +36,19 @@ import org.apache.hadoop.hive.serde2.objectinspector.primitive.PrimitiveObjectIn
  *
  * <p>Each transaction locks the table when its turn comes, as the library's do (HiveStreamingConnection): by that lock
  * the metastore knows that it writes, and does not forget that it was aborted. One whose turn never comes has no lock.
+ * All that are left are kept alive by heartbeats, also as the library's are.
  */
 final class StreamBatch {
   private static final int POURED_BYTES = 10_000;
+  private static final int HEARTBEAT_SECONDS = 10;
 
+  private static HiveConf conf;
   private static HiveMetaStoreClient metastore;
+  private static ScheduledExecutorService heart;
   private static RecordUpdater updater;
   private static List<Long> txns;
   private static List<TxnToWriteId> writeIds;
-  private static int next;
+  private static volatile int next;
   private static String db;
   private static String table;
 
@@ -69,10 +76,13 @@ final class StreamBatch {
   private static void open(HiveConf base, String database, String name, int count) throws Exception {
     db = database;
     table = name;
+    conf = base;
     metastore = new HiveMetaStoreClient(new HiveConf(base));
     txns = metastore.openTxns(System.getProperty("user.name"), count).getTxn_ids();
     writeIds = metastore.allocateTableWriteIdsBatch(txns, db, name);
     next = 0;
+    heart = Executors.newSingleThreadScheduledExecutor(StreamBatch::daemon);
+    heart.scheduleWithFixedDelay(StreamBatch::beat, HEARTBEAT_SECONDS, HEARTBEAT_SECONDS, TimeUnit.SECONDS);
     Table found = metastore.getTable(db, name);
     Path location = new Path(found.getSd().getLocation());
     updater = new OrcOutputFormat().getRecordUpdater(location, new AcidOutputFormat.Options(new HiveConf(base))
@@ -87,6 +97,27 @@ final class StreamBatch {
         .statementId(-1)
         .writingBase(false)
         .finalDestination(location));
+  }
+
+  private static Thread daemon(Runnable work) {
+    Thread thread = new Thread(work);
+    thread.setDaemon(true); // a killed or ended writer is not kept alive by its heart
+    return thread;
+  }
+
+  private static void beat() {
+    int first = next;
+    if (first == txns.size()) {
+      return;
+    }
+    try {
+      // A connection of its own: a client serves one thread.
+      HiveMetaStoreClient client = new HiveMetaStoreClient(new HiveConf(conf));
+      client.heartbeatTxnRange(txns.get(first), txns.get(txns.size() - 1));
+      client.close();
+    } catch (Exception e) {
+      System.err.println("no heartbeat this time: " + e);
+    }
   }
 
   private static void lock(long txn) throws Exception {
@@ -134,6 +165,7 @@ final class StreamBatch {
   }
 
   private static void close() throws Exception {
+    heart.shutdownNow();
     updater.close(false);
     for (; next < txns.size(); next++) {
       metastore.rollbackTxn(txns.get(next));
