@@ -79,9 +79,10 @@ EXTERNAL: Final = "EXTERNAL"
 """Table parameter that marks a table as external; the table's type also says so."""
 
 _MANAGED: Final = "MANAGED_TABLE"
+_MATERIALIZED: Final = "MATERIALIZED_VIEW"
 _VIEWS: Final[Mapping[str, str]] = {
     "VIRTUAL_VIEW": "a view; use the tables that it selects from",
-    "MATERIALIZED_VIEW": "a materialized view, which only Hive may change",
+    _MATERIALIZED: "a materialized view, which only Hive may change; it can only be a source",
 }
 # Hive versions before the second hash function did not set `bucketing_version` (Hive 3's
 # Table.getBucketingVersion).
@@ -151,14 +152,24 @@ def table_info(table: Struct) -> TableInfo:
     Raises:
         UnsupportedTableError: the table is a view.
     """
-    ref = TableRef(table.dbName.lower(), table.tableName.lower())
-    if table.tableType in _VIEWS:
-        raise UnsupportedTableError(table=ref, detail=f"is {_VIEWS[table.tableType]}")
+    if table.tableType == _MATERIALIZED:
+        raise _is_view(table)
+    return source_info(table)
+
+
+def source_info(table: Struct) -> TableInfo:
+    """Convert the Table struct of a table or materialized view that is only read.
+
+    Raises:
+        UnsupportedTableError: the table is a view without rows of its own.
+    """
+    if table.tableType in _VIEWS and table.tableType != _MATERIALIZED:
+        raise _is_view(table)
     parameters = dict(table.parameters or {})
     storage = table.sd
     bucket_columns = tuple(name.lower() for name in storage.bucketCols or ())
     return TableInfo(
-        ref=ref,
+        ref=_ref(table),
         location=storage.location or "",
         columns=_columns(storage.cols),
         partition_columns=_columns(table.partitionKeys),
@@ -172,6 +183,14 @@ def table_info(table: Struct) -> TableInfo:
         # Tables have no ID in Hive 3.1. So add the creation time, because ALTER never changes it.
         table_id=f"{table.createTime}.{table.id or 0}",
     )
+
+
+def _is_view(table: Struct) -> UnsupportedTableError:
+    return UnsupportedTableError(table=_ref(table), detail=f"is {_VIEWS[table.tableType]}")
+
+
+def _ref(table: Struct) -> TableRef:
+    return TableRef(table.dbName.lower(), table.tableName.lower())
 
 
 def storage_of(descriptor: Struct) -> Storage:

@@ -65,6 +65,14 @@ class CatalogPort(Protocol):
             UnsupportedTableError: the table is a view.
         """
 
+    def get_source(self, ref: TableRef) -> TableInfo:
+        """Read the definition of a table that is only read, which a materialized view may be, too.
+
+        Raises:
+            TableNotFoundError: the table does not exist.
+            UnsupportedTableError: the table is a view without rows of its own.
+        """
+
     def constraints(self, ref: TableRef) -> Constraints:
         """Return the constraints on a table's rows that Hive's clients enforce."""
 

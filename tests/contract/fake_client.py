@@ -141,6 +141,10 @@ class FakeClient:
         return self._table(ref)
 
     @served
+    def get_source(self, ref: TableRef) -> TableInfo:
+        return self._table(ref)
+
+    @served
     def constraints(self, ref: TableRef) -> Constraints:
         return self.server.constraints.get(ref, Constraints())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tests.proofs.differential.cases import Case, Outcome
 from tests.proofs.differential.course import Course, made
 from tests.proofs.differential.engines import Engines
+from tests.proofs.differential.examples import missed
 from tests.proofs.differential.expressions import Node
 from tests.proofs.differential.stores import stored
 from tests.proofs.differential.twins import Twins
@@ -34,6 +35,15 @@ def test_generated_expressions_have_the_same_values_as_in_hive(
     planted = Case(Node("planted", "if({n} = 2, 'seen', 'not')", "S", (Node("atom", "n", "I"),)))
     (found,) = _with_a_planted_difference(engines, planted)
     assert (found.outcome, found.seen[0].row) == (Outcome.DIFFERENT, 1)
+    hive_judge.execute("use default")
+
+
+def test_the_examples_of_the_known_differences_have_the_documented_answers(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
+    engines = Engines(lab=lab4, judge=hive_judge)
+    engines.prepare()
+    assert list(missed(engines)) == []
     hive_judge.execute("use default")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
@@ -161,3 +162,28 @@ def test_hive_counts_rows_from_files_after_our_writes_made_its_statistics_outdat
     assert hive_judge.execute(f"select count(*) from {name}") == [[3]]
     lab4.delete("t", "id = 1")
     assert hive_judge.execute(f"select count(*) from {name}") == [[2]]
+
+
+@pytest.mark.promise("R1")
+def test_the_rows_of_hives_materialized_view_can_be_read_but_not_changed(
+    lab4: Lab, hive_judge: HiveJudge
+) -> None:
+    lab4.script("CREATE TABLE t (id int, name string); CREATE TABLE copy (id int, name string)")
+    lab4.script("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    hive_judge.execute(f"use {lab4.db}")
+    hive_judge.execute(
+        "create materialized view v stored as orc tblproperties ('transactional'='true')"
+        " as select id, name from t where id > 1"
+    )
+    lab4.script("INSERT INTO copy SELECT * FROM v")
+    assert lab4.rows("copy") == [(2, "b"), (3, "c")]
+    lab4.script("UPDATE t SET name = 'x' WHERE id = 2")
+    hive_judge.execute("alter materialized view v rebuild")
+    lab4.script(
+        "MERGE INTO copy USING v ON copy.id = v.id WHEN MATCHED THEN UPDATE SET name = v.name"
+    )
+    assert lab4.rows("copy") == [(2, "x"), (3, "c")]
+    with pytest.raises(UnsupportedTableError, match="only Hive may change"):
+        lab4.script("DELETE FROM v WHERE id = 2")
+    with pytest.raises(UnsupportedTableError, match="only Hive may change"):
+        lab4.compact("v")

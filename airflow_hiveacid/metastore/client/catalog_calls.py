@@ -111,6 +111,10 @@ class CatalogCalls:
         """See CatalogPort."""
         return catalog.table_info(self._raw_table(ref))
 
+    def get_source(self, ref: TableRef) -> TableInfo:
+        """See CatalogPort."""
+        return catalog.source_info(self._raw_table(ref))
+
     def create_table(self, table: catalog.NewTable) -> TableInfo:
         """See CatalogPort."""
         struct = catalog.table_struct(table)

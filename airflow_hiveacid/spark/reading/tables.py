@@ -145,7 +145,7 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
     Raises:
         HiveAcidError: as `read_snapshot`.
     """
-    infos = {ref: client.get_table(ref) for ref in map(TableRef.parse, tables)}
+    infos = {ref: client.get_source(ref) for ref in map(TableRef.parse, tables)}
     for info in infos.values():
         check_readable(info)
     attempt = attempt or AttemptId.new()

@@ -153,7 +153,7 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
     If the source is a table, these are the types of its columns, unchanged.
     """
     if spec.source.table is not None:
-        table = job.client.get_table(TableRef.parse(spec.source.table))
+        table = job.client.get_source(TableRef.parse(spec.source.table))
         return {c.name: c.type for c in (*table.columns, *table.partition_columns)}
     schema = job.source_shape(spec.source).schema
     given = (value for one in spec.source.parameters.values() for value in one.values)

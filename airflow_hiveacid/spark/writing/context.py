@@ -160,7 +160,7 @@ class JobContext:
         """
         found = {}
         for view, name in names.items():
-            found[view] = self.client.get_table(TableRef.parse(name))
+            found[view] = self.client.get_source(TableRef.parse(name))
             check_readable(found[view])
         return found
 

@@ -27,7 +27,7 @@ import pyspark
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 from tests.judges.engine import HiveJudge
-from tests.proofs.differential import report
+from tests.proofs.differential import examples, report
 from tests.proofs.differential.cases import Outcome
 from tests.proofs.differential.course import Course, made
 from tests.proofs.differential.engines import Engines
@@ -76,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(both: Engines, tally: report.Tally, asked: argparse.Namespace, say: Say) -> Iterator[None]:
     """Ask both engines and count the answers; yield now and then to keep them."""
     both.prepare()
+    tally.wrong += examples.missed(both)
+    say("the examples of the known differences")
     for finding in Course(both, say).findings(made(asked.expressions, asked.seed)):
         tally.add(report.EXPRESSIONS, finding)
         if finding.outcome is Outcome.DIFFERENT:

@@ -19,12 +19,24 @@ from typing import TYPE_CHECKING, Final
 from tests.proofs.differential.cases import UNORDERED, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tests.proofs.differential.cases import Seen
     from tests.proofs.differential.values import Value
 
 FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "differences.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """An expression or query with the answers of both engines; see the module `examples`."""
+
+    sql: str
+    hive: str
+    ours: str
+    grouped: bool = False
+    tables: Sequence[str] = ()
+    statement: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +52,15 @@ class Entry:
     hive: str
     ours: str
     remedy: str
+    examples: Sequence[Example]
 
 
 def entries(file: Path = FILE) -> list[Entry]:
     """Return all entries, in the file's order."""
-    return [Entry(**one) for one in json.loads(file.read_text())]
+    return [
+        Entry(**{**one, "examples": [Example(**example) for example in one["examples"]]})
+        for one in json.loads(file.read_text())
+    ]
 
 
 PREDICATES: Final[dict[str, Callable[[Seen], bool]]] = {}

@@ -24,6 +24,7 @@ from airflow_hiveacid.metastore.catalog import (
     STATISTICS_FLAG,
     NewTable,
     partition_info,
+    source_info,
     table_info,
     table_struct,
     transactional_kind,
@@ -120,6 +121,12 @@ def test_table_names_become_lower_case_and_an_unknown_format_is_reported_as_othe
 def test_views_are_refused(kind: str) -> None:
     with pytest.raises(UnsupportedTableError, match="view"):
         table_info(struct(tableType=kind))
+
+
+def test_a_materialized_view_can_be_read_but_a_view_has_no_rows_of_its_own() -> None:
+    assert source_info(struct(tableType="MATERIALIZED_VIEW")) == table_info(struct())
+    with pytest.raises(UnsupportedTableError, match="use the tables that it selects from"):
+        source_info(struct(tableType="VIRTUAL_VIEW"))
 
 
 def test_hives_default_partition_is_read_as_null() -> None:

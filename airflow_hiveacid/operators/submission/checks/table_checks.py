@@ -93,6 +93,7 @@ class _TableCheck:
     def __init__(self, client: MetastorePort) -> None:
         self._client = client
         self._found: dict[TableRef, TableInfo] = {}
+        self._sources_found: dict[TableRef, TableInfo] = {}
 
     def check(self, job: Job) -> None:
         match job:
@@ -208,7 +209,10 @@ class _TableCheck:
     def _readable(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
         found = {}
         for view, name in names.items():
-            found[view] = self._table(name)
+            ref = TableRef.parse(name)
+            if ref not in self._sources_found:
+                self._sources_found[ref] = self._found.get(ref) or self._client.get_source(ref)
+            found[view] = self._sources_found[ref]
             check_readable(found[view])
         return found
 

@@ -1,0 +1,148 @@
+"""The examples of the known differences, asked of Hive's engine and of us.
+
+docs/differences.json gives for each example the answers of both engines. A table of differences is
+a promise, so an answer that is not the documented one is as wrong as a difference without a name.
+
+An example is an expression over the table of `rows`, or a query over tables of its own. Hive makes
+those tables in both databases (`tables`). If the example has a `statement`, each engine runs it in
+its own database, and Hive answers the query over both results.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
+from tests.judges.line_process import JudgeError
+from tests.proofs.differential.engines import GROUPS, ROWS, Refusal
+from tests.proofs.differential.known import entries
+from tests.proofs.differential.values import BROKEN, of_hive, of_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tests.proofs.differential.engines import Answer, Engines
+    from tests.proofs.differential.known import Example
+
+ERROR = "an error"
+_TABLES = ("e", "s")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of both engines to an example, as docs/differences.json has them."""
+
+    hive: str
+    ours: str
+
+
+def missed(engines: Engines) -> Iterator[str]:
+    """Yield a line for each example that has other answers than the documented ones."""
+    examples = [(entry.id, example) for entry in entries() for example in entry.examples]
+    found = answers(engines, [example for _, example in examples])
+    for (name, example), both in zip(examples, found, strict=True):
+        if both != Answers(example.hive, example.ours):
+            yield (
+                f"example of {name}: {example.sql} is {both.hive} in Hive and {both.ours} here,"
+                f" documented as {example.hive} and {example.ours}"
+            )
+
+
+def answers(engines: Engines, examples: Sequence[Example]) -> list[Answers]:
+    """Return the answers of both engines to each example."""
+    found: dict[int, Answers] = {}
+    for is_grouped, form in ((False, ROWS), (True, GROUPS)):
+        chosen = [
+            number
+            for number, one in enumerate(examples)
+            if not one.tables and one.grouped is is_grouped
+        ]
+        texts = [examples[number].sql for number in chosen]
+        both = zip(engines.ask_hive(texts, form), engines.ask_us(texts, form), strict=True)
+        for number, (theirs, ours) in zip(chosen, both, strict=True):
+            found[number] = Answers(_first(theirs), _first(ours))
+    with _second_database(engines) as database:
+        for number, one in enumerate(examples):
+            if one.tables:
+                found[number] = _over_tables(engines, database, one)
+    return [found[number] for number in range(len(examples))]
+
+
+def _first(answer: Answer) -> str:
+    """Return an answer's value in the first row or group."""
+    if isinstance(answer, Refusal):
+        return ERROR
+    value = answer.by_row[min(answer.by_row)]  # type: ignore[type-var]  # the keys are numbers
+    if value is BROKEN:
+        return ERROR
+    return "NULL" if value is None else str(value)
+
+
+@contextmanager
+def _second_database(engines: Engines) -> Iterator[str]:
+    name = f"{engines.lab.db}_examples"
+    engines.judge.execute(f"CREATE DATABASE {name}")
+    yield name
+    engines.judge.execute(f"use {engines.lab.db}")
+    engines.judge.execute(f"DROP DATABASE {name} CASCADE")
+
+
+def _over_tables(engines: Engines, theirs: str, example: Example) -> Answers:
+    judge = engines.judge
+    for db in (engines.lab.db, theirs):
+        judge.execute(f"use {db}")
+        for table in _TABLES:
+            judge.execute(f"DROP TABLE IF EXISTS {table}")
+        for text in example.tables:
+            judge.execute(text)
+    return Answers(_hives(engines, theirs, example), _ours(engines, example))
+
+
+def _hives(engines: Engines, db: str, example: Example) -> str:
+    engines.judge.execute(f"use {db}")
+    try:
+        if example.statement:
+            engines.judge.execute(example.statement)
+        return _rows_in_hive(engines, example.sql)
+    except JudgeError:
+        return ERROR
+
+
+def _ours(engines: Engines, example: Example) -> str:
+    try:
+        if not example.statement:
+            return _rows_here(engines, example.sql)
+        engines.lab.script(example.statement)
+    except (HiveAcidError, *SPARK_ERRORS):
+        return ERROR
+    engines.judge.execute(f"use {engines.lab.db}")
+    return _rows_in_hive(engines, example.sql)
+
+
+def _rows_in_hive(engines: Engines, query: str) -> str:
+    judge = engines.judge
+    judge.execute("DROP TABLE IF EXISTS answered")
+    judge.execute(f"CREATE TEMPORARY TABLE answered STORED AS ORC AS {query}")
+    kinds = [kind.strip() for _, kind, *_ in judge.execute("DESCRIBE answered")]
+    return _text(
+        [of_hive(value, kind) for value, kind in zip(row, kinds, strict=True)]
+        for row in judge.execute("SELECT * FROM answered")
+    )
+
+
+def _rows_here(engines: Engines, query: str) -> str:
+    frame = engines.frame(query)
+    kinds = [field.dataType for field in frame.schema.fields]
+    return _text(
+        [of_spark(value, kind) for value, kind in zip(row, kinds, strict=True)]
+        for row in frame.collect()
+    )
+
+
+def _text(rows: Iterator[list[Any]]) -> str:
+    """Return rows as sorted texts, such as `1 NULL; 2 x`; `no row` without rows."""
+    lines = (" ".join("NULL" if v is None else str(v) for v in row) for row in rows)
+    return "; ".join(sorted(lines)) or "no row"
