@@ -228,7 +228,13 @@ class Cleaner:
             if _is_staging(removal.path) or (is_directory and removal.replaced_by):
                 continue
             uri = f"{partition.location.rstrip('/')}/{removal.path}"
-            why = self.neighbours.why_read(self.client, self.table, uri, is_flat=not is_directory)
+            why = self.neighbours.why_read(
+                self.client,
+                self.table,
+                uri,
+                is_flat=not is_directory,
+                partition=partition.name,
+            )
             if why is not None and is_directory:
                 raise OtherOwnerError(table=self.table.ref, location=uri, why=why)
             if why is not None:

@@ -16,6 +16,7 @@ from airflow_hiveacid.format.errors import (
     LocationPermissionError,
     OtherOwnerError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.format.records.owner import Owner
@@ -50,13 +51,7 @@ def check_owner(
     """
     mine, noted = _owner(client, table), noted_owner(table.location)
     if noted is not None:
-        if noted.metastore != mine.metastore:
-            raise OtherOwnerError(
-                table=table.ref,
-                location=table.location,
-                why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
-                f" metastore {mine.metastore}",
-            )
+        _require_metastore(table, noted, mine.metastore)
         if noted == mine:
             return
         if noted.table != table.ref and _is_there(client, noted, table.location):
@@ -75,6 +70,21 @@ def check_owner(
             note_owner(table.location, mine)
         except LocationPermissionError as error:  # the next job looks for other tables again
             log.debug("cannot note the owner of table=%s: %s", table.ref, error)
+
+
+def check_metastore(client: MetastorePort, table: TableInfo) -> None:
+    """Check that no note says that a table's directory belongs to another metastore.
+
+    A writer calls this before it removes files of an aborted transaction. In another metastore, the
+    transaction with this ID may be committed.
+
+    Raises:
+        OtherOwnerError: the table of another metastore has the directory.
+        StorageError: the note is damaged, or cannot be read.
+    """
+    noted = noted_owner(table.location)
+    if noted is not None:
+        _require_metastore(table, noted, client.metastore_id)
 
 
 def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
@@ -159,10 +169,20 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
     )
 
 
+def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
+    if noted.metastore != metastore:
+        raise OtherOwnerError(
+            table=table.ref,
+            location=table.location,
+            why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
+            f" metastore {metastore}",
+        )
+
+
 def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:
     """Return whether the noted table still has this directory."""
     try:
         other = client.get_table(owner.table)
-    except TableNotFoundError:
+    except (TableNotFoundError, UnsupportedTableError):  # a view may have the name by now
         return False
     return identities(other.location)[0] == identities(location)[0]

@@ -37,8 +37,15 @@ def identities(location: str) -> tuple[Identity, ...]:
     path = posixpath.normpath(path)
     scheme = scheme_of(location)
     kind = next((min(known) for known in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in known), store)
-    paths = [path, *(str(p) for p in PurePosixPath(path).parents if str(p) not in ("/", "."))]
-    return tuple(_on_disk(p) if store == LOCAL_STORE else (kind, p) for p in paths)
+    if store != LOCAL_STORE:
+        return tuple((kind, place) for place in (path, *_above(path)))
+    # A link may lead into a directory that is not above the link itself.
+    places = (path, *_above(path), *_above(os.path.realpath(path)))
+    return tuple(dict.fromkeys(map(_on_disk, places)))
+
+
+def _above(path: str) -> list[str]:
+    return [str(place) for place in PurePosixPath(path).parents if str(place) not in ("/", ".")]
 
 
 def _on_disk(path: str) -> Identity:

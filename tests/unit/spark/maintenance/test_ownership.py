@@ -13,8 +13,10 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     HiveAcidError,
+    MetastoreCallError,
     OtherOwnerError,
     PartitionsFailedError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
@@ -362,3 +364,83 @@ def test_the_tables_of_a_metastore_are_listed_once_for_a_job(
     for one in tables:
         assert neighbours.why_shared(client, one, [one.location]) is None
     assert listed == ["default"]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_a_replaced_original_file_is_removed_although_its_own_partition_has_it(
+    client: FakeClient, root: Path, *, is_partitioned: bool
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=is_partitioned)
+    place = root / "p=1" if is_partitioned else root
+    if is_partitioned:
+        client.add_partitions(prod, [PartitionName(("p",), ("1",))])
+    original(client, prod, place)
+    assert sorted(clean(client, PROD)) == ["000000_0", "delta_0000001_0000001_0000"]
+
+
+def test_a_replaced_original_file_stays_if_another_partition_has_its_directory(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=True)
+    names = [PartitionName(("p",), (value,)) for value in ("1", "2")]
+    client.add_partitions(prod, names, locations={names[1]: f"file:{root / 'p=1'}"})
+    original(client, prod, root / "p=1")
+    assert "000000_0" not in clean(client, PROD)
+    assert (root / "p=1" / "000000_0").exists()
+
+
+def original(client: FakeClient, table: TableInfo, place: Path) -> None:
+    """An original file and a delta, and the base that has replaced both."""
+    write_id = write(client, table, place)
+    (place / "000000_0").write_text("rows")
+    (place / f"base_{write_id:07d}").mkdir()
+    (place / f"base_{write_id:07d}" / "bucket_00000").write_text("rows")
+
+
+def test_a_link_into_the_middle_of_another_table_leads_into_that_table(
+    client: FakeClient, root: Path
+) -> None:
+    table(client, PROD, root / "prod")
+    (root / "prod" / "inner").mkdir()
+    (root / "alias").symlink_to(root / "prod" / "inner")
+    table(client, STAG, root / "alias" / "stag")
+    for ref in (PROD, STAG):
+        with pytest.raises(OtherOwnerError):
+            clean(client, ref)
+
+
+def test_a_view_with_the_earlier_name_of_a_table_does_not_own_its_directory(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(client, PROD, root)
+    clean(client, PROD)
+    client.change_table(PROD, TableChange(name=STAG))
+    get_table = client.get_table
+
+    def with_view(ref: TableRef) -> TableInfo:
+        if ref == PROD:
+            raise UnsupportedTableError(table=ref, detail="is a view")
+        return get_table(ref)
+
+    monkeypatch.setattr(client, "get_table", with_view)
+    assert clean(client, STAG) == []
+    assert str(noted_owner(f"file:{root}")).startswith("table default.stag")
+
+
+def test_a_database_that_the_user_may_not_list_does_not_hinder_maintenance(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_database("secret")
+    table(client, PROD, root)
+    list_tables = client.list_tables
+
+    def listed(db: str) -> tuple[str, ...]:
+        if db == "secret":
+            raise MetastoreCallError(method="get_all_tables", reason="not permitted")
+        return list_tables(db)
+
+    monkeypatch.setattr(client, "list_tables", listed)
+    assert clean(client, PROD) == []
+    table(client, STAG, root / "inner")
+    with pytest.raises(OtherOwnerError, match="it lies in the directory of"):
+        clean(client, STAG)

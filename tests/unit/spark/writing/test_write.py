@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     EarlierRunUnknownError,
     FencedError,
     MetastoreUnavailableError,
+    OtherOwnerError,
     OvertakenError,
     StorageError,
     TableChangedError,
@@ -523,6 +524,26 @@ def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
     assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
     assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 2
     assert (place(table).parent / "beside").exists()
+
+
+def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_original(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """Both run the same DAG in one directory; only the clone lists this transaction as aborted."""
+    replace(job, key="before").run()  # notes the owner
+    dead = writing(job.client, job.order())
+    with ExitStack() as never_left:
+        job.publish(never_left.enter_context(dead))
+        never_left.pop_all()
+    before = directories(table)
+    clock.sleep(21)
+    server.reap()
+    original, server.metastore_id = server.metastore_id, "clone"
+    with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
+        replace(job, attempt=SECOND).run()
+    assert directories(table) >= before
+    server.metastore_id = original
+    assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
 
 
 def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
