@@ -236,7 +236,12 @@ class Cleaner:
                 partition=partition.name,
             )
             if why is not None and is_directory:
-                raise OtherOwnerError(table=self.table.ref, location=uri, why=why)
+                raise OtherOwnerError(
+                    table=self.table.ref,
+                    location=uri,
+                    why=why,
+                    remedy="If the other table is gone for good, drop it without its files",
+                )
             if why is not None:
                 kept[removal.path] = why
         return _some_kept(plan, kept)

@@ -9,7 +9,7 @@ must know the writes whose IDs are in the names of the table's directories.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("hiveacid")
+
+_RESTORED: Final = (
+    "If this metastore was restored from a backup, restore the table's files to the same time, or"
+    " move the named directory away"
+)
 
 
 def check_owner(
@@ -139,6 +144,7 @@ def check_known_writes(
             location=listing.location,
             why=f"{late[0]} is newer than this metastore, which has allocated {known}. Another"
             " metastore has written it, or this one was restored from an older backup",
+            remedy=_RESTORED,
         )
 
 
@@ -160,6 +166,7 @@ def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNo
                     location=state.location,
                     why=f"a note says that transaction {note.txn_id} committed {directory.text},"
                     " but this metastore lists that write as aborted, so another one committed it",
+                    remedy=_RESTORED,
                 )
 
 

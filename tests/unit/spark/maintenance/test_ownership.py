@@ -170,8 +170,9 @@ def test_an_aborted_directory_that_a_partition_of_another_table_reads_stays(
     client.add_partitions(prod, [name], locations={name: stag.location})
     write(client, prod, root / "stag")
     write(client, stag, root / "stag", aborts=True)
-    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has it"):
+    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has it") as caught:
         clean(client, STAG)
+    assert "airflow_hiveacid own" not in str(caught.value)
     assert files(root) == ["stag/delta_0000001_0000001_0000/bucket_00000"]
 
 
@@ -250,6 +251,9 @@ def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
     with pytest.raises(OtherOwnerError, match="only up to 1") as caught:
         clean(clone, PROD)
     assert "delta_0000002_0000002_0000 is newer" in str(caught.value)
+    take_ownership(clone, prod)  # does not help, so the error must not say so
+    assert "airflow_hiveacid own" not in str(caught.value)
+    assert "move the named directory away" in str(caught.value)
     with pytest.raises(HiveAcidError, match="delta_0000002_0000002_0000 is newer"):
         plan_table(clone, prod, CompactSpec(target=str(PROD), choice=CompactionChoice.MAJOR))
     assert len(files(root)) == 2
@@ -274,8 +278,9 @@ def test_a_noted_commit_of_an_aborted_write_is_another_metastores(
     (root / "delta_0000001_0000001_0000").mkdir()
     (root / "delta_0000001_0000001_0000" / "bucket_00000").write_text("rows")
     note_commit(client, prod, write_id)
-    with pytest.raises(OtherOwnerError, match="another one committed it"):
+    with pytest.raises(OtherOwnerError, match="another one committed it") as caught:
         clean(client, PROD)
+    assert "airflow_hiveacid own" not in str(caught.value)
     assert files(root) == ["delta_0000001_0000001_0000/bucket_00000"]
 
 
