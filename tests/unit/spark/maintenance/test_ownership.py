@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -449,3 +450,14 @@ def test_a_database_that_the_user_may_not_list_does_not_hinder_maintenance(
     table(client, STAG, root / "inner")
     with pytest.raises(OtherOwnerError, match="it lies in the directory of"):
         clean(client, STAG)
+
+
+@pytest.mark.parametrize(
+    "place", ["file:/a\0b", "kudu://host", "", "s3a://bucket", "file:relative"]
+)
+def test_a_table_at_a_place_that_does_not_exist_hinders_no_other_table(
+    client: FakeClient, root: Path, place: str
+) -> None:
+    prod = table(client, PROD, root)
+    client.server.put_table(replace(prod, ref=STAG, location=place))
+    assert clean(client, PROD) == []
