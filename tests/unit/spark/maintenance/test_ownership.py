@@ -20,6 +20,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.owner import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
@@ -33,7 +34,7 @@ from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
-from airflow_hiveacid.storage.stores.notes.owner_note import noted_owner
+from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -461,3 +462,52 @@ def test_a_table_at_a_place_that_does_not_exist_hinders_no_other_table(
     prod = table(client, PROD, root)
     client.server.put_table(replace(prod, ref=STAG, location=place))
     assert clean(client, PROD) == []
+
+
+def test_the_note_of_the_table_itself_is_renewed_without_a_refusal(
+    client: FakeClient, root: Path
+) -> None:
+    """A writer's note is unchecked; a table that was dropped and created again has another ID."""
+    prod = table(client, PROD, root)
+    mine = Owner(metastore=client.metastore_id, table=PROD, table_id=prod.table_id)
+    for earlier in (mine, replace(mine, table_id="earlier", is_checked=True)):
+        note_owner(prod.location, earlier)
+        assert clean(client, PROD) == []
+        assert noted_owner(prod.location) == replace(mine, is_checked=True)
+
+
+def test_an_unchecked_note_of_the_table_itself_does_not_end_the_search_for_others(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    note_owner(
+        prod.location,
+        Owner(metastore=client.metastore_id, table=PROD, table_id=prod.table_id),
+    )
+    table(client, STAG, root)
+    with pytest.raises(OtherOwnerError, match=r"default\.stag has the same location"):
+        clean(client, PROD)
+
+
+def test_a_partition_that_lies_in_another_table_is_found(client: FakeClient, root: Path) -> None:
+    table(client, PROD, root / "prod")
+    stag = table(client, STAG, root / "stag", is_partitioned=True)
+    name = PartitionName(("p",), ("1",))
+    client.add_partitions(stag, [name], locations={name: f"file:{root / 'prod' / 'inner'}"})
+    with pytest.raises(OtherOwnerError, match=r"it lies in the directory of default\.prod"):
+        clean(client, STAG)
+
+
+def test_a_noted_commit_within_an_aborted_range_is_another_metastores(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    first, second, third = (write(client, prod, root, aborts=True) for _ in range(3))
+    directory = root / f"delta_{first:07d}_{third:07d}"
+    directory.mkdir()
+    (directory / "bucket_00000").write_text("rows")
+    note_commit(client, prod, second)
+    write(client, prod, root)
+    with pytest.raises(OtherOwnerError, match="another one committed it"):
+        clean(client, PROD)
+    assert len(files(root)) == 2

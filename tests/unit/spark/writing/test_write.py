@@ -502,11 +502,15 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     assert (old / "bucket_00000").read_text() == "somebody's rows"
 
 
-@pytest.mark.parametrize("name", ["", "..", ".", "delta_0000050_0000050_0000", "data"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", ".", "delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data"],
+)
 def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
     job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock, name: str
 ) -> None:
-    kept = [place(table) / "delta_0000050_0000050_0000", place(table) / "data"]
+    names = ("delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data")
+    kept = [place(table) / one for one in names]
     for directory in kept:
         directory.mkdir()
         (directory / "bucket_00000").write_text("somebody's rows")
@@ -522,7 +526,7 @@ def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
     (entry,) = ledger.entries("dag/run/task/-1")
     ledger.write(replace(entry, directories=(f"{table.location}/{name}",)))
     assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
-    assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 2
+    assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 3
     assert (place(table).parent / "beside").exists()
 
 
