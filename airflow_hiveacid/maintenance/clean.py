@@ -438,6 +438,7 @@ class Cleaner:
                 f"{whole.location.rstrip('/')}/{r.path}",
                 is_flat=True,
             )
+            or self.neighbours.why_unsure(self.client, self.table)
             for r in plan.remove
         }
         plan = _some_kept(plan, {path: why for path, why in read.items() if why is not None})

@@ -41,6 +41,7 @@ class Neighbours:
     _partitions: dict[TableRef, tuple[tuple[str, _Place], ...]] = field(
         default_factory=dict, repr=False
     )
+    _unread: list[str] = field(default_factory=list, repr=False)
 
     def why_shared(
         self, client: MetastorePort, table: TableInfo, locations: Iterable[str]
@@ -103,12 +104,17 @@ class Neighbours:
                     return f"partition {name} of {other.ref} has it"
         return None
 
+    def why_unsure(self, client: MetastorePort, table: TableInfo) -> str | None:
+        """Return which database or table may also contain a path, because its place is unknown."""
+        self._others(client, table)
+        return f"the metastore does not tell where {self._unread[0]} lies" if self._unread else None
+
     def _others(
         self, client: MetastorePort, table: TableInfo
     ) -> Iterator[tuple[TableInfo, _Place]]:
         with self._lock:
             if self._tables is None:
-                self._tables = tuple(_all_tables(client))
+                self._tables = tuple(_all_tables(client, self._unread))
         return (one for one in self._tables if one[0].ref != table.ref)
 
     def _parts(self, client: MetastorePort, other: TableInfo) -> Sequence[tuple[str, _Place]]:
@@ -133,15 +139,18 @@ def _outermost(table: TableInfo, locations: Iterable[str]) -> set[str]:
     return {table.location, *(place for place in locations if not place.startswith(within))}
 
 
-def _all_tables(client: MetastorePort) -> Iterator[tuple[TableInfo, _Place]]:
+def _all_tables(client: MetastorePort, unread: list[str]) -> Iterator[tuple[TableInfo, _Place]]:
+    """Yield all tables with their places; add the databases and tables without one to `unread`."""
     for db in client.list_databases():
         try:
             tables = list(listed_tables(client, db))
         except MetastoreCallError as error:  # the user may lack access to the database
             log.warning("cannot tell where the tables of database=%s lie: %s", db, error)
+            unread.append(f"database {db}")
             continue
         for name, table in tables:
             if isinstance(table, HiveAcidError):
                 log.warning("cannot tell where table=%s lies: %s", name, table)
+                unread.append(f"table {name}")
             elif table.location:
                 yield table, identities(table.location)

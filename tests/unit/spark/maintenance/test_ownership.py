@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -354,8 +353,7 @@ def test_an_unknown_file_that_a_flat_table_reads_stays(
     live.write_text("7\n")
     os.utime(live, (1.0, 1.0))
     assert clean(client, prod.ref, unknown_age_s=DAY) == []
-    later = time.time() + 2 * DAY
-    monkeypatch.setattr("time.time", lambda: later)
+    monkeypatch.setattr("airflow_hiveacid.plan.cleaning.SHORTEST_UNKNOWN_AGE_S", 0.0)
     assert clean(client, prod.ref, unknown_age_s=DAY) == []
     assert live.exists()
 
@@ -511,3 +509,35 @@ def test_a_noted_commit_within_an_aborted_range_is_another_metastores(
     with pytest.raises(OtherOwnerError, match="another one committed it"):
         clean(client, PROD)
     assert len(files(root)) == 2
+
+
+@pytest.mark.parametrize("is_unread", ["database", "table"])
+def test_an_unknown_file_stays_if_it_is_unknown_where_another_table_lies(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch, is_unread: str
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=True)
+    clean(client, PROD)
+    client.create_database("secret")
+    other = TableRef("secret", "flat")
+    table(client, other, root, kind=TransactionalKind.NONE)
+    list_tables, get_table = client.list_tables, client.get_table
+
+    def listed(db: str) -> tuple[str, ...]:
+        if db == "secret" and is_unread == "database":
+            raise MetastoreCallError(method="get_all_tables", reason="not permitted")
+        return list_tables(db)
+
+    def got(ref: TableRef) -> TableInfo:
+        if ref == other and is_unread == "table":
+            raise MetastoreCallError(method="get_table", reason="not permitted")
+        return get_table(ref)
+
+    monkeypatch.setattr(client, "list_tables", listed)
+    monkeypatch.setattr(client, "get_table", got)
+    file = root / "000000_0"
+    file.write_text("rows")
+    os.utime(file, (1.0, 1.0))
+    assert clean(client, prod.ref, unknown_age_s=DAY) == []
+    monkeypatch.setattr("airflow_hiveacid.plan.cleaning.SHORTEST_UNKNOWN_AGE_S", 0.0)
+    assert clean(client, prod.ref, unknown_age_s=DAY) == []
+    assert file.exists()
