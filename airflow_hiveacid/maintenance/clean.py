@@ -228,9 +228,20 @@ class Cleaner:
             if _is_staging(removal.path) or (is_directory and removal.replaced_by):
                 continue
             uri = f"{partition.location.rstrip('/')}/{removal.path}"
-            why = self.neighbours.why_read(self.client, self.table, uri, is_flat=not is_directory)
+            why = self.neighbours.why_read(
+                self.client,
+                self.table,
+                uri,
+                is_flat=not is_directory,
+                partition=partition.name,
+            )
             if why is not None and is_directory:
-                raise OtherOwnerError(table=self.table.ref, location=uri, why=why)
+                raise OtherOwnerError(
+                    table=self.table.ref,
+                    location=uri,
+                    why=why,
+                    remedy="If the other table is gone for good, drop it without its files",
+                )
             if why is not None:
                 kept[removal.path] = why
         return _some_kept(plan, kept)
@@ -427,6 +438,7 @@ class Cleaner:
                 f"{whole.location.rstrip('/')}/{r.path}",
                 is_flat=True,
             )
+            or self.neighbours.why_unsure(self.client, self.table)
             for r in plan.remove
         }
         plan = _some_kept(plan, {path: why for path, why in read.items() if why is not None})

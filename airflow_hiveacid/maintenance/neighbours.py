@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import HiveAcidError, TableNotFoundError
+from airflow_hiveacid.format.errors import HiveAcidError, MetastoreCallError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.listed_tables import listed_tables
 from airflow_hiveacid.storage.stores.places import identities
@@ -20,7 +20,7 @@ from airflow_hiveacid.storage.stores.places import identities
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.format.table import PartitionName, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.storage.stores.places import Identity
 
@@ -41,6 +41,7 @@ class Neighbours:
     _partitions: dict[TableRef, tuple[tuple[str, _Place], ...]] = field(
         default_factory=dict, repr=False
     )
+    _unread: list[str] = field(default_factory=list, repr=False)
 
     def why_shared(
         self, client: MetastorePort, table: TableInfo, locations: Iterable[str]
@@ -70,7 +71,13 @@ class Neighbours:
         return None
 
     def why_read(
-        self, client: MetastorePort, table: TableInfo, path: str, *, is_flat: bool
+        self,
+        client: MetastorePort,
+        table: TableInfo,
+        path: str,
+        *,
+        is_flat: bool,
+        partition: PartitionName | None = None,
     ) -> str | None:
         """Return which other table or partition may contain a path, or None if none does.
 
@@ -80,6 +87,7 @@ class Neighbours:
             path: the path's URI.
             is_flat: whether tables without transactions and the table's own partitions count, too:
                 they do not read deltas of write IDs that they do not know.
+            partition: the table's own partition to which the path belongs; it does not count.
         """
         wanted = identities(path)
         tables = [(table, identities(table.location))] if is_flat and table.is_partitioned else []
@@ -90,17 +98,23 @@ class Neighbours:
                 if _overlap(place, wanted):
                     return f"table {other.ref} has it at {other.location}"
                 continue
+            own = str(partition) if other.ref == table.ref else None
             for name, part in self._parts(client, other):
-                if _overlap(part, wanted):
+                if name != own and _overlap(part, wanted):
                     return f"partition {name} of {other.ref} has it"
         return None
+
+    def why_unsure(self, client: MetastorePort, table: TableInfo) -> str | None:
+        """Return which database or table may also contain a path, because its place is unknown."""
+        self._others(client, table)
+        return f"the metastore does not tell where {self._unread[0]} lies" if self._unread else None
 
     def _others(
         self, client: MetastorePort, table: TableInfo
     ) -> Iterator[tuple[TableInfo, _Place]]:
         with self._lock:
             if self._tables is None:
-                self._tables = tuple(_all_tables(client))
+                self._tables = tuple(_all_tables(client, self._unread))
         return (one for one in self._tables if one[0].ref != table.ref)
 
     def _parts(self, client: MetastorePort, other: TableInfo) -> Sequence[tuple[str, _Place]]:
@@ -125,10 +139,18 @@ def _outermost(table: TableInfo, locations: Iterable[str]) -> set[str]:
     return {table.location, *(place for place in locations if not place.startswith(within))}
 
 
-def _all_tables(client: MetastorePort) -> Iterator[tuple[TableInfo, _Place]]:
+def _all_tables(client: MetastorePort, unread: list[str]) -> Iterator[tuple[TableInfo, _Place]]:
+    """Yield all tables with their places; add the databases and tables without one to `unread`."""
     for db in client.list_databases():
-        for name, table in listed_tables(client, db):
+        try:
+            tables = list(listed_tables(client, db))
+        except MetastoreCallError as error:  # the user may lack access to the database
+            log.warning("cannot tell where the tables of database=%s lie: %s", db, error)
+            unread.append(f"database {db}")
+            continue
+        for name, table in tables:
             if isinstance(table, HiveAcidError):
                 log.warning("cannot tell where table=%s lies: %s", name, table)
+                unread.append(f"table {name}")
             elif table.location:
                 yield table, identities(table.location)

@@ -9,13 +9,14 @@ must know the writes whose IDs are in the names of the table's directories.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     LocationPermissionError,
     OtherOwnerError,
     TableNotFoundError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.format.records.owner import Owner
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hiveacid")
 
+_RESTORED: Final = (
+    "If this metastore was restored from a backup, restore the table's files to the same time, or"
+    " move the named directory away"
+)
+
 
 def check_owner(
     client: MetastorePort, table: TableInfo, neighbours: Neighbours, *, plan_only: bool = False
@@ -50,13 +56,7 @@ def check_owner(
     """
     mine, noted = _owner(client, table), noted_owner(table.location)
     if noted is not None:
-        if noted.metastore != mine.metastore:
-            raise OtherOwnerError(
-                table=table.ref,
-                location=table.location,
-                why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
-                f" metastore {mine.metastore}",
-            )
+        _require_metastore(table, noted, mine.metastore)
         if noted == mine:
             return
         if noted.table != table.ref and _is_there(client, noted, table.location):
@@ -75,6 +75,21 @@ def check_owner(
             note_owner(table.location, mine)
         except LocationPermissionError as error:  # the next job looks for other tables again
             log.debug("cannot note the owner of table=%s: %s", table.ref, error)
+
+
+def check_metastore(client: MetastorePort, table: TableInfo) -> None:
+    """Check that no note says that a table's directory belongs to another metastore.
+
+    A writer calls this before it removes files of an aborted transaction. In another metastore, the
+    transaction with this ID may be committed.
+
+    Raises:
+        OtherOwnerError: the table of another metastore has the directory.
+        StorageError: the note is damaged, or cannot be read.
+    """
+    noted = noted_owner(table.location)
+    if noted is not None:
+        _require_metastore(table, noted, client.metastore_id)
 
 
 def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
@@ -129,6 +144,7 @@ def check_known_writes(
             location=listing.location,
             why=f"{late[0]} is newer than this metastore, which has allocated {known}. Another"
             " metastore has written it, or this one was restored from an older backup",
+            remedy=_RESTORED,
         )
 
 
@@ -150,6 +166,7 @@ def check_aborted(table: TableInfo, state: AcidState, commits: Iterable[CommitNo
                     location=state.location,
                     why=f"a note says that transaction {note.txn_id} committed {directory.text},"
                     " but this metastore lists that write as aborted, so another one committed it",
+                    remedy=_RESTORED,
                 )
 
 
@@ -159,10 +176,20 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
     )
 
 
+def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
+    if noted.metastore != metastore:
+        raise OtherOwnerError(
+            table=table.ref,
+            location=table.location,
+            why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
+            f" metastore {metastore}",
+        )
+
+
 def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:
     """Return whether the noted table still has this directory."""
     try:
         other = client.get_table(owner.table)
-    except TableNotFoundError:
+    except (TableNotFoundError, UnsupportedTableError):  # a view may have the name by now
         return False
     return identities(other.location)[0] == identities(location)[0]

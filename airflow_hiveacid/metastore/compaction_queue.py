@@ -172,12 +172,15 @@ class CompactionEntry:
 
         A commit sets `next_txn_id` in the same change of the database. So if a transaction had
         ended before the entry was read, and `next_txn_id` is unset, the transaction was aborted.
-        Hive 4.0 sets `next_txn_id` for minor and major compactions only.
+        Hive 4.0 sets `next_txn_id` for minor and major compactions only. An entry that waits for a
+        worker is alive: after a worker's time-out, the server lets the entry wait again, but keeps
+        the transaction of that worker (CompactionTxnHandler.revokeTimedoutWorkers).
 
         Args:
             txns: the transactions, read before this entry.
         """
-        if self.txn_id is None or self.is_committed or not self.state.is_pending:
+        has_begun = self.state in (CompactionState.WORKING, CompactionState.READY_FOR_CLEANING)
+        if self.txn_id is None or self.is_committed or not has_begun:
             return False
         has_ended = self.txn_id <= txns.high_watermark and self.txn_id not in txns.open
         is_known = self.compaction_type in (CompactionType.MINOR, CompactionType.MAJOR)

@@ -260,17 +260,26 @@ class ConversionRefusedError(TableError):
 
 
 class OtherOwnerError(TableError):
-    """A table's directory belongs to another table, or to another metastore's table."""
+    """A table's directory belongs to another table, or to another metastore's table.
 
-    def __init__(self, *, table: object, location: str, why: str) -> None:
+    `remedy` is given if the command `own` does not help, because not only a note says so.
+    """
+
+    def __init__(
+        self, *, table: object, location: str, why: str, remedy: str | None = None
+    ) -> None:
         self.location, self.why = location, why
+        if remedy is None:
+            remedy = (
+                "If the other table is gone for good, take the directory with"
+                f" `python -m airflow_hiveacid own {table}`"
+            )
         super().__init__(
             table=table,
             detail=f"its directory {location} is not its own: {why}. Nothing was removed, because"
             " the files may be live in the other table. Maintain the directory only from the table"
-            " that owns it, and give the other table its own copy of the files. If the other table"
-            f" is gone for good, take the directory with `python -m airflow_hiveacid own {table}`."
-            " See docs/how-to/restore-or-clone-a-metastore.md",
+            f" that owns it, and give the other table its own copy of the files. {remedy}. See"
+            " docs/how-to/restore-or-clone-a-metastore.md",
         )
 
 

@@ -110,7 +110,9 @@ class WayBack:
         if why is not None:
             raise self.survey.refused(
                 f"no conversion of it can have written {ConversionNote.uri(table.location)}: {why}."
-                " Nothing was changed. If another program wrote that file, remove it"
+                " Nothing was changed. If the table or a partition was moved after an interrupted"
+                " conversion, give it its earlier location, and convert again. Remove the note only"
+                " if another program wrote it, because it may be the only list of moved files"
             )
 
     def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import parse_directory_name
+from airflow_hiveacid.maintenance.ownership import check_metastore
 from airflow_hiveacid.spark.writing.publish import all_staged, token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
@@ -42,10 +43,12 @@ def remove_abandoned(
     """Remove the directories of these aborted attempts of a job, and their ledger entries.
 
     Raises:
+        OtherOwnerError: another metastore has the table's directory, so it may have committed.
         StorageError: a directory or an entry cannot be removed.
     """
     if not abandoned:
         return
+    check_metastore(client, table)
     locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)

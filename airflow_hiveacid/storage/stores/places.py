@@ -37,13 +37,27 @@ def identities(location: str) -> tuple[Identity, ...]:
     path = posixpath.normpath(path)
     scheme = scheme_of(location)
     kind = next((min(known) for known in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in known), store)
-    paths = [path, *(str(p) for p in PurePosixPath(path).parents if str(p) not in ("/", "."))]
-    return tuple(_on_disk(p) if store == LOCAL_STORE else (kind, p) for p in paths)
+    if store != LOCAL_STORE:
+        return tuple((kind, place) for place in (path, *_above(path)))
+    # A link may lead into a directory that is not above the link itself.
+    places = (path, *_above(path), *_above(_resolved(path)))
+    return tuple(dict.fromkeys(map(_on_disk, places)))
+
+
+def _above(path: str) -> list[str]:
+    return [str(place) for place in PurePosixPath(path).parents if str(place) not in ("/", ".")]
 
 
 def _on_disk(path: str) -> Identity:
     try:
         found = os.stat(path)  # noqa: PTH116 - the path may be one of another machine
     except (OSError, ValueError):
-        return (LOCAL_STORE, os.path.realpath(path))
+        return (LOCAL_STORE, _resolved(path))
     return (LOCAL_STORE, found.st_dev, found.st_ino)
+
+
+def _resolved(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # such as a path with a NUL character, which another client wrote
+        return path

@@ -53,6 +53,9 @@ def test_an_entry_is_not_dead_if_its_transaction_may_be_open_or_committed() -> N
         # Its commit may leave no mark, and its transaction may be forgotten.
         replace(ENTRY, txn_id=TxnId(4), compaction_type=CompactionType.REBALANCE),
         replace(ENTRY, state=CompactionState.REFUSED),
+        # After a time-out or a restart, the server lets the entry wait again, and keeps the
+        # aborted transaction of its former worker.
+        replace(ENTRY, state=CompactionState.INITIATED, worker_id=None),
     ]
     assert not [entry for entry in alive if entry.is_dead(TXNS)]
 

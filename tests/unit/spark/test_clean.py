@@ -210,6 +210,24 @@ def test_a_committed_compaction_of_hive_is_marked_as_cleaned_when_nothing_is_lef
     assert state() is CompactionState.SUCCEEDED
 
 
+def test_an_entry_of_hive_is_not_marked_if_its_compaction_may_have_been_aborted(
+    place: Place,
+) -> None:
+    """Hive marks entries before it commits, and no commit of a rebalancing leaves a mark."""
+    client = place.client
+    client.request_compaction(place.table.ref, None, CompactionType.REBALANCE)
+    claim = client.find_next_compaction("hivehost1-42", worker_version="4.0.1")
+    assert claim is not None
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    client.update_compactor_state(replace(claim, highest_write_id=WriteId(2)), txn_id)
+    client.mark_compacted(claim)
+    client.abort_txn(txn_id)
+    del client.server.txns[txn_id]  # forgotten, as an aborted transaction without a write
+    assert place.clean(at_s=1000.0) == [BASE]
+    (entry,) = client.show_compactions(place.table.ref)
+    assert entry.state is CompactionState.READY_FOR_CLEANING
+
+
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_an_entry_is_not_marked_until_the_transaction_of_its_compaction_ends(
     place: Place, *, is_committed: bool

@@ -591,6 +591,9 @@ def test_an_attempt_undoes_only_its_own_unfinished_conversion(world: World) -> N
     assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, True)
 
 
+IN = "delta_0000001_0000001_0000"
+
+
 def move(source: str, target: str, location: str = "{mine}") -> dict[str, str]:
     return {"location": location, "source": source, "target": target}
 
@@ -606,6 +609,8 @@ def move(source: str, target: str, location: str = "{mine}") -> dict[str, str]:
         ({"moves": [move("base_5/../../victim/a", "000000_0")]}, "victim/a' to '000000_0'"),
         ({"moves": [move("base_5/a", "../victim/a")]}, "to '../victim/a'"),
         ({"write_id": 1, "moves": [move("a", "b/a")]}, "to 'b/a'"),
+        ({"write_id": 1, "moves": [move("../victim/a", f"{IN}/a")]}, "moves '../victim/a'"),
+        ({"write_id": 1, "moves": [move("_hiveacid/a", f"{IN}/a")]}, "moves '_hiveacid/a'"),
         ({"undo": {"EXTERNAL": "TRUE", "serialization.lib": "x"}}, "serialization.lib"),
         ({"write_id": 77}, "has not allocated its write ID 77"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +13,13 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     HiveAcidError,
+    MetastoreCallError,
     OtherOwnerError,
     PartitionsFailedError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.owner import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
@@ -30,7 +33,7 @@ from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
-from airflow_hiveacid.storage.stores.notes.owner_note import noted_owner
+from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -168,8 +171,9 @@ def test_an_aborted_directory_that_a_partition_of_another_table_reads_stays(
     client.add_partitions(prod, [name], locations={name: stag.location})
     write(client, prod, root / "stag")
     write(client, stag, root / "stag", aborts=True)
-    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has it"):
+    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has it") as caught:
         clean(client, STAG)
+    assert "airflow_hiveacid own" not in str(caught.value)
     assert files(root) == ["stag/delta_0000001_0000001_0000/bucket_00000"]
 
 
@@ -248,6 +252,9 @@ def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
     with pytest.raises(OtherOwnerError, match="only up to 1") as caught:
         clean(clone, PROD)
     assert "delta_0000002_0000002_0000 is newer" in str(caught.value)
+    take_ownership(clone, prod)  # does not help, so the error must not say so
+    assert "airflow_hiveacid own" not in str(caught.value)
+    assert "move the named directory away" in str(caught.value)
     with pytest.raises(HiveAcidError, match="delta_0000002_0000002_0000 is newer"):
         plan_table(clone, prod, CompactSpec(target=str(PROD), choice=CompactionChoice.MAJOR))
     assert len(files(root)) == 2
@@ -272,8 +279,9 @@ def test_a_noted_commit_of_an_aborted_write_is_another_metastores(
     (root / "delta_0000001_0000001_0000").mkdir()
     (root / "delta_0000001_0000001_0000" / "bucket_00000").write_text("rows")
     note_commit(client, prod, write_id)
-    with pytest.raises(OtherOwnerError, match="another one committed it"):
+    with pytest.raises(OtherOwnerError, match="another one committed it") as caught:
         clean(client, PROD)
+    assert "airflow_hiveacid own" not in str(caught.value)
     assert files(root) == ["delta_0000001_0000001_0000/bucket_00000"]
 
 
@@ -345,8 +353,7 @@ def test_an_unknown_file_that_a_flat_table_reads_stays(
     live.write_text("7\n")
     os.utime(live, (1.0, 1.0))
     assert clean(client, prod.ref, unknown_age_s=DAY) == []
-    later = time.time() + 2 * DAY
-    monkeypatch.setattr("time.time", lambda: later)
+    monkeypatch.setattr("airflow_hiveacid.plan.cleaning.SHORTEST_UNKNOWN_AGE_S", 0.0)
     assert clean(client, prod.ref, unknown_age_s=DAY) == []
     assert live.exists()
 
@@ -362,3 +369,175 @@ def test_the_tables_of_a_metastore_are_listed_once_for_a_job(
     for one in tables:
         assert neighbours.why_shared(client, one, [one.location]) is None
     assert listed == ["default"]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+def test_a_replaced_original_file_is_removed_although_its_own_partition_has_it(
+    client: FakeClient, root: Path, *, is_partitioned: bool
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=is_partitioned)
+    place = root / "p=1" if is_partitioned else root
+    if is_partitioned:
+        client.add_partitions(prod, [PartitionName(("p",), ("1",))])
+    original(client, prod, place)
+    assert sorted(clean(client, PROD)) == ["000000_0", "delta_0000001_0000001_0000"]
+
+
+def test_a_replaced_original_file_stays_if_another_partition_has_its_directory(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=True)
+    names = [PartitionName(("p",), (value,)) for value in ("1", "2")]
+    client.add_partitions(prod, names, locations={names[1]: f"file:{root / 'p=1'}"})
+    original(client, prod, root / "p=1")
+    assert "000000_0" not in clean(client, PROD)
+    assert (root / "p=1" / "000000_0").exists()
+
+
+def original(client: FakeClient, table: TableInfo, place: Path) -> None:
+    """An original file and a delta, and the base that has replaced both."""
+    write_id = write(client, table, place)
+    (place / "000000_0").write_text("rows")
+    (place / f"base_{write_id:07d}").mkdir()
+    (place / f"base_{write_id:07d}" / "bucket_00000").write_text("rows")
+
+
+def test_a_link_into_the_middle_of_another_table_leads_into_that_table(
+    client: FakeClient, root: Path
+) -> None:
+    table(client, PROD, root / "prod")
+    (root / "prod" / "inner").mkdir()
+    (root / "alias").symlink_to(root / "prod" / "inner")
+    table(client, STAG, root / "alias" / "stag")
+    for ref in (PROD, STAG):
+        with pytest.raises(OtherOwnerError):
+            clean(client, ref)
+
+
+def test_a_view_with_the_earlier_name_of_a_table_does_not_own_its_directory(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(client, PROD, root)
+    clean(client, PROD)
+    client.change_table(PROD, TableChange(name=STAG))
+    get_table = client.get_table
+
+    def with_view(ref: TableRef) -> TableInfo:
+        if ref == PROD:
+            raise UnsupportedTableError(table=ref, detail="is a view")
+        return get_table(ref)
+
+    monkeypatch.setattr(client, "get_table", with_view)
+    assert clean(client, STAG) == []
+    assert str(noted_owner(f"file:{root}")).startswith("table default.stag")
+
+
+def test_a_database_that_the_user_may_not_list_does_not_hinder_maintenance(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_database("secret")
+    table(client, PROD, root)
+    list_tables = client.list_tables
+
+    def listed(db: str) -> tuple[str, ...]:
+        if db == "secret":
+            raise MetastoreCallError(method="get_all_tables", reason="not permitted")
+        return list_tables(db)
+
+    monkeypatch.setattr(client, "list_tables", listed)
+    assert clean(client, PROD) == []
+    table(client, STAG, root / "inner")
+    with pytest.raises(OtherOwnerError, match="it lies in the directory of"):
+        clean(client, STAG)
+
+
+@pytest.mark.parametrize(
+    "place", ["file:/a\0b", "kudu://host", "", "s3a://bucket", "file:relative"]
+)
+def test_a_table_at_a_place_that_does_not_exist_hinders_no_other_table(
+    client: FakeClient, root: Path, place: str
+) -> None:
+    prod = table(client, PROD, root)
+    client.server.put_table(replace(prod, ref=STAG, location=place))
+    assert clean(client, PROD) == []
+
+
+def test_the_note_of_the_table_itself_is_renewed_without_a_refusal(
+    client: FakeClient, root: Path
+) -> None:
+    """A writer's note is unchecked; a table that was dropped and created again has another ID."""
+    prod = table(client, PROD, root)
+    mine = Owner(metastore=client.metastore_id, table=PROD, table_id=prod.table_id)
+    for earlier in (mine, replace(mine, table_id="earlier", is_checked=True)):
+        note_owner(prod.location, earlier)
+        assert clean(client, PROD) == []
+        assert noted_owner(prod.location) == replace(mine, is_checked=True)
+
+
+def test_an_unchecked_note_of_the_table_itself_does_not_end_the_search_for_others(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    note_owner(
+        prod.location,
+        Owner(metastore=client.metastore_id, table=PROD, table_id=prod.table_id),
+    )
+    table(client, STAG, root)
+    with pytest.raises(OtherOwnerError, match=r"default\.stag has the same location"):
+        clean(client, PROD)
+
+
+def test_a_partition_that_lies_in_another_table_is_found(client: FakeClient, root: Path) -> None:
+    table(client, PROD, root / "prod")
+    stag = table(client, STAG, root / "stag", is_partitioned=True)
+    name = PartitionName(("p",), ("1",))
+    client.add_partitions(stag, [name], locations={name: f"file:{root / 'prod' / 'inner'}"})
+    with pytest.raises(OtherOwnerError, match=r"it lies in the directory of default\.prod"):
+        clean(client, STAG)
+
+
+def test_a_noted_commit_within_an_aborted_range_is_another_metastores(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    first, second, third = (write(client, prod, root, aborts=True) for _ in range(3))
+    directory = root / f"delta_{first:07d}_{third:07d}"
+    directory.mkdir()
+    (directory / "bucket_00000").write_text("rows")
+    note_commit(client, prod, second)
+    write(client, prod, root)
+    with pytest.raises(OtherOwnerError, match="another one committed it"):
+        clean(client, PROD)
+    assert len(files(root)) == 2
+
+
+@pytest.mark.parametrize("is_unread", ["database", "table"])
+def test_an_unknown_file_stays_if_it_is_unknown_where_another_table_lies(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch, is_unread: str
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=True)
+    clean(client, PROD)
+    client.create_database("secret")
+    other = TableRef("secret", "flat")
+    table(client, other, root, kind=TransactionalKind.NONE)
+    list_tables, get_table = client.list_tables, client.get_table
+
+    def listed(db: str) -> tuple[str, ...]:
+        if db == "secret" and is_unread == "database":
+            raise MetastoreCallError(method="get_all_tables", reason="not permitted")
+        return list_tables(db)
+
+    def got(ref: TableRef) -> TableInfo:
+        if ref == other and is_unread == "table":
+            raise MetastoreCallError(method="get_table", reason="not permitted")
+        return get_table(ref)
+
+    monkeypatch.setattr(client, "list_tables", listed)
+    monkeypatch.setattr(client, "get_table", got)
+    file = root / "000000_0"
+    file.write_text("rows")
+    os.utime(file, (1.0, 1.0))
+    assert clean(client, prod.ref, unknown_age_s=DAY) == []
+    monkeypatch.setattr("airflow_hiveacid.plan.cleaning.SHORTEST_UNKNOWN_AGE_S", 0.0)
+    assert clean(client, prod.ref, unknown_age_s=DAY) == []
+    assert file.exists()

@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     EarlierRunUnknownError,
     FencedError,
     MetastoreUnavailableError,
+    OtherOwnerError,
     OvertakenError,
     StorageError,
     TableChangedError,
@@ -501,11 +502,15 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     assert (old / "bucket_00000").read_text() == "somebody's rows"
 
 
-@pytest.mark.parametrize("name", ["", "..", ".", "delta_0000050_0000050_0000", "data"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", ".", "delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data"],
+)
 def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
     job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock, name: str
 ) -> None:
-    kept = [place(table) / "delta_0000050_0000050_0000", place(table) / "data"]
+    names = ("delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data")
+    kept = [place(table) / one for one in names]
     for directory in kept:
         directory.mkdir()
         (directory / "bucket_00000").write_text("somebody's rows")
@@ -521,8 +526,28 @@ def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
     (entry,) = ledger.entries("dag/run/task/-1")
     ledger.write(replace(entry, directories=(f"{table.location}/{name}",)))
     assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
-    assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 2
+    assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 3
     assert (place(table).parent / "beside").exists()
+
+
+def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_original(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+) -> None:
+    """Both run the same DAG in one directory; only the clone lists this transaction as aborted."""
+    replace(job, key="before").run()  # notes the owner
+    dead = writing(job.client, job.order())
+    with ExitStack() as never_left:
+        job.publish(never_left.enter_context(dead))
+        never_left.pop_all()
+    before = directories(table)
+    clock.sleep(21)
+    server.reap()
+    original, server.metastore_id = server.metastore_id, "clone"
+    with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
+        replace(job, attempt=SECOND).run()
+    assert directories(table) >= before
+    server.metastore_id = original
+    assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
 
 
 def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
