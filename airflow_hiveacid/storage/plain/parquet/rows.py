@@ -26,6 +26,7 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.plain.parquet.batches import batches_of, open_parquet
+from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
@@ -113,6 +114,7 @@ def parquet_rows(
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         opened = open_parquet(source, "us")
+        require_readable_chunks(source, opened.metadata, file.path)
         target = _Target(path=file.path, facts=facts_of(opened, file.path), form=timestamps)
         found = FieldPositions(target.facts.schema, file.path)
         positions = {name: found.of(name) if file.knows(name) else None for name in types}
