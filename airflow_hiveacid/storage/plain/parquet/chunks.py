@@ -9,7 +9,7 @@ This module must not depend on Hive types.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    _Fields: TypeAlias = Mapping[int, Callable[[int], int]]
 
 # Field numbers in parquet.thrift.
 _ROW_GROUPS: Final = 4
@@ -39,7 +41,7 @@ _WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 # Types of fields in the compact protocol.
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS: Final = (4, 5, 6)
-_FIXED: Final = {_BYTE: 1, _DOUBLE: 8}
+_FIXED: Final = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
 _LAST_OF_NUMBER: Final = 0x7F
 """The greatest byte that ends a number; the highest bit says that another byte follows."""
 
@@ -64,7 +66,7 @@ def require_readable_chunks(source: pa.NativeFile, metadata: pq.FileMetaData, pa
     footer = source.read_at(length, size - _END_BYTES - length)
     try:
         groups = _Chunks(footer).groups
-    except (IndexError, RecursionError) as error:
+    except (LookupError, RecursionError) as error:
         raise CorruptFileError(path=path, reason="Parquet: its footer cannot be parsed") from error
     schema = metadata.schema
     columns = [schema.column(at) for at in range(len(schema))]
@@ -128,26 +130,26 @@ class _Chunks:
         """Read the footer.
 
         Raises:
-            IndexError: the bytes end too early.
+            LookupError: the bytes end too early, or have an unknown type.
         """
         self.groups: list[list[_Chunk]] = []
         self._data = data
-        self._group = {_COLUMNS: lambda at: _list(data, at, self._add_chunk)}
-        self._chunk = {
-            _META_DATA: lambda at: _struct(data, at, self._description),
-            _CRYPTO_METADATA: self._encrypted,
-        }
-        self._description = {
-            _TYPE: self._type,
-            _STATISTICS: lambda at: _struct(data, at, self._statistics),
-            _SIZE_STATISTICS: lambda at: _struct(data, at, self._sizes),
-        }
-        self._statistics = dict.fromkeys(_BOUNDS, self._bound)
-        self._sizes = {
+        self._statistics: _Fields = dict.fromkeys(_BOUNDS, self._bound)
+        self._sizes: _Fields = {
             _TEXT_BYTES: self._text_bytes,
             _REPETITIONS: self._repetitions,
             _DEFINITIONS: self._definitions,
         }
+        self._description: _Fields = {
+            _TYPE: self._type,
+            _STATISTICS: lambda at: _struct(data, at, self._statistics),
+            _SIZE_STATISTICS: lambda at: _struct(data, at, self._sizes),
+        }
+        self._chunk: _Fields = {
+            _META_DATA: lambda at: _struct(data, at, self._description),
+            _CRYPTO_METADATA: self._encrypted,
+        }
+        self._group: _Fields = {_COLUMNS: lambda at: _list(data, at, self._add_chunk)}
         _struct(data, 0, {_ROW_GROUPS: lambda at: _list(data, at, self._add_group)})
 
     @property
@@ -189,7 +191,7 @@ class _Chunks:
         return _skip(self._data, at, _LIST)
 
 
-def _struct(data: bytes, at: int, read: Mapping[int, Callable[[int], int]]) -> int:
+def _struct(data: bytes, at: int, read: _Fields) -> int:
     """Read a struct; return its end.
 
     `read` maps the numbers of fields to functions that take a position and return the field's end.
@@ -240,26 +242,28 @@ def _list(data: bytes, at: int, read: Callable[[int], int]) -> int:
 def _skip(data: bytes, at: int, kind: int) -> int:
     """Return the end of a value."""
     if kind in _INTEGERS:
-        while data[at] > _LAST_OF_NUMBER:
-            at += 1
-        return at + 1
+        return _unsigned(data, at)[1]
     if kind == _BINARY:
         length, at = _unsigned(data, at)
         return at + length
-    if kind in (_LIST, _SET):
-        count, of, at = _count(data, at)
-        of = _BYTE if of in (_TRUE, _FALSE) else of
-        for _ in range(count):
-            at = _skip(data, at, of)
-        return at
     if kind == _STRUCT:
-        while head := data[at]:
-            at = _skip(data, at + 1 if head >> 4 else _unsigned(data, at + 1)[1], head & 15)
-        return at + 1
+        return _struct(data, at, {})
+    if kind in (_LIST, _SET, _MAP):
+        return _skip_elements(data, at, kind)
+    return at + _FIXED[kind]
+
+
+def _skip_elements(data: bytes, at: int, kind: int) -> int:
     if kind == _MAP:
         count, at = _unsigned(data, at)
-        kinds, at = (data[at], at + 1) if count else (0, at)
-        for _ in range(count):
-            at = _skip(data, _skip(data, at, kinds >> 4), kinds & 15)
-        return at
-    return at + _FIXED.get(kind, 0)
+        kinds = [data[at] >> 4, data[at] & 15] if count else []
+        at += bool(count)
+    else:
+        count, element, at = _count(data, at)
+        kinds = [element]
+    # A boolean element takes a byte, so each step ends nearer to the end of the bytes.
+    kinds = [_BYTE if one in (_TRUE, _FALSE) else one for one in kinds]
+    for _ in range(count):
+        for one in kinds:
+            at = _skip(data, at, one)
+    return at

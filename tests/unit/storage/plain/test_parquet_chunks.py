@@ -71,6 +71,27 @@ def test_a_chunk_of_another_type_than_in_the_schema_is_damage(tmp_path: Path) ->
         list(read_rows(file, [Column(name="c", type="bigint")]))
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"\xb8\xff\xff\xff\xff\x0f\x11\x01\x00",  # a map of billions of booleans
+        b"\x99\xfd\xff\xff\xff\xff\xff\xff\x0f",  # a list of more elements, of an unknown type
+        b"\x9c" * 5000,  # structs in structs
+        b"\x98\xff",
+    ],
+)
+def test_bytes_that_are_no_footer_are_read_once(tmp_path: Path, end: bytes) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7]}), path, store_schema=False)
+    metadata = pq.ParquetFile(path).metadata
+    path.write_bytes(b"PAR1" + end + len(end).to_bytes(4, "little") + b"PAR1")
+    with (
+        pafs.LocalFileSystem().open_input_file(str(path)) as source,
+        pytest.raises(CorruptFileError, match="footer cannot be parsed"),
+    ):
+        require_readable_chunks(source, metadata, "f")
+
+
 class _Keys(encryption.KmsClient):
     """A service that does not wrap keys."""
 

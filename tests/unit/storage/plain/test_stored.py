@@ -202,7 +202,7 @@ def test_a_struct_with_other_fields_than_in_the_table_is_not_compared(
 def test_an_instant_that_hive_shows_in_another_time_zone_is_not_compared(
     tmp_path: Path, zone: str | None, is_compared: bool
 ) -> None:
-    when = pa.array([dt.datetime(2024, 1, 5)], pa.timestamp("us", zone))
+    when = pa.array([dt.datetime.fromisoformat("2024-01-05")], pa.timestamp("us", zone))
     pq.write_table(pa.table({"t": when, "id": [1]}), tmp_path / "f")
     file = described(tmp_path / "f", FileFormat.PARQUET)
     now = {"t": "timestamp", "id": "bigint"}

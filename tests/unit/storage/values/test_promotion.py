@@ -46,7 +46,12 @@ NAN, INF = float("nan"), float("inf")
         (pa.string(), ["\u00a01", "\x011"], "double", [None, 1.0]),
         (pa.string(), ["\u00a01", "\x011"], "decimal(3,1)", [None, Decimal("1.0")]),
         (pa.string(), ["1e500", "9" * 5000, "1e9999999999999999999"], "decimal(5,2)", [None] * 3),
-        (pa.string(), ["9" * 38, "-" + "9" * 38], "decimal(38,0)", [Decimal("9" * 38), Decimal("-" + "9" * 38)]),
+        (
+            pa.string(),
+            ["9" * 38, "-" + "9" * 38],
+            "decimal(38,0)",
+            [Decimal("9" * 38), Decimal("-" + "9" * 38)],
+        ),
         (pa.decimal128(5, 2), [Decimal("1.25")], "float", [1.25]),
         (pa.bool_(), [True], "double", [1.0]),
         (pa.int32(), [5, 100000], "decimal(5,2)", [Decimal("5.00"), None]),

@@ -52,7 +52,15 @@ def test_a_zone_whose_law_changed_since_has_javas_offsets_until_then_and_on_the_
 
 NO_NAMES: Final = (
     *("", "Foo/Bar", "utc", "+08:00", "GMT+24:00", "GMT+08:60", "GMT+08:00\n"),
-    *("../tzdata/zones", "/etc/passwd", "Europe", "Europe/", "tzdata.zi", "leapseconds", "\N{KELVIN SIGN}/x"),
+    *(
+        "../tzdata/zones",
+        "/etc/passwd",
+        "Europe",
+        "Europe/",
+        "tzdata.zi",
+        "leapseconds",
+        "\N{KELVIN SIGN}/x",
+    ),
 )
 
 
