@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from airflow_hiveacid.format.errors import StorageError, StoreUnavailableError
 from airflow_hiveacid.format.names import ACID_VERSION_FILE, FLUSH_LENGTH_SUFFIX, METADATA_FILE
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
@@ -142,7 +142,10 @@ class StoredSearch:
             return _not_read(file.why_not)
         entry = file.entry
         is_checksum = entry.name.startswith(".") and entry.name.endswith(".crc")
-        is_side = entry.name in _WITHOUT_ROWS or entry.name.endswith(FLUSH_LENGTH_SUFFIX)
+        # Only streaming writers of full ACID tables write side files; elsewhere, it is a data file.
+        is_length = entry.name.endswith(FLUSH_LENGTH_SUFFIX)
+        is_length &= self.table.kind is TransactionalKind.FULL_ACID
+        is_side = entry.name in _WITHOUT_ROWS or is_length
         if not entry.size_bytes or is_checksum or is_side:
             return Looked(how=How.WITHOUT_ROWS)
         found = self._described(file)

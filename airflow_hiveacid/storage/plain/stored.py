@@ -35,8 +35,8 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro.rows import avro_columns
 from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
-from airflow_hiveacid.storage.plain.parquet.footer import read_facts
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, is_exactly
+from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -62,6 +62,7 @@ _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _OTHER_COLUMNS: Final = (
     "its columns are not those of the table, so a column was dropped, renamed or moved"
 )
+_TIMESTAMP: Final = PrimitiveType("timestamp")
 # Reading with this type cuts no text that a column of char or varchar may have.
 _LONG: Final = "varchar(65535)"
 
@@ -218,7 +219,10 @@ def why_not_as_defined(
     }
     if file.format is FileFormat.AVRO:
         return _first_other(name for name, wanted in nested.items() if _has_parts(wanted))
-    facts = read_facts(file) if nested else None
+    facts = read_facts(file) if file.format is FileFormat.PARQUET else None
+    timed = next((name for name, wanted in types.items() if holds(wanted, _TIMESTAMP)), None)
+    if facts is not None and facts.clock is TimestampStorage.UTC and timed is not None:
+        return f"column {timed} has instants, which Hive shows in the time zone of its process"
     return _first_other(
         name
         for name, wanted in nested.items()

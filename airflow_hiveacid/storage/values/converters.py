@@ -313,6 +313,8 @@ def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
         UnsupportedFileError: the column's statistics do not prove this.
     """
     found = tail.statistics(column_id) if tail.row_index_stride else None
+    if found is not None and found.HasField("values") and not found.values:
+        return  # every value is NULL
     bounds = () if found is None else (found.decimals.minimum, found.decimals.maximum)
     most = MAX_PRECISION - shown_scale(tail.types[column_id].scale)
     digits = [len(bound.lstrip("-").partition(".")[0]) for bound in bounds if bound]

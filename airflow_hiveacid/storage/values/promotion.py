@@ -64,7 +64,10 @@ _HOURS: Final = 24
 _MONTHS: Final = 12
 _MOST_DAYS: Final = 31
 _EXACT: Final = decimal.Context(prec=400)
-_JAVA_LONG: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+# A long has at most 19 digits; Python refuses to convert thousands of them.
+_JAVA_LONG: Final = re.compile(r"([+-]?)0*([0-9]{1,19})\Z", re.ASCII)
+# String.trim removes these characters, and no other blanks of Unicode.
+_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 _JAVA_DOUBLE: Final = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)\Z", re.ASCII
 )
@@ -169,7 +172,8 @@ def _within_long(value: int) -> int | None:
 
 
 def _parsed_long(text: str) -> int | None:
-    return _within_long(int(text)) if _JAVA_LONG.match(text) else None
+    match = _JAVA_LONG.match(text)
+    return None if match is None else _within_long(int("".join(match.groups())))
 
 
 def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
@@ -192,7 +196,7 @@ def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def _parsed_double(text: str) -> float | None:
-    plain = text.strip()
+    plain = text.strip(_JAVA_BLANKS)
     if not _JAVA_DOUBLE.match(plain):
         return None
     return float(plain if plain.endswith("Infinity") else plain.rstrip("fFdD"))
@@ -222,7 +226,7 @@ def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
     if pa.types.is_floating(source):
         spelt = [None if v is None else double_text(v) for v in array.to_pylist()]
     elif pa.types.is_string(source):
-        spelt = [None if text is None else text.strip() for text in texts(array)]
+        spelt = [None if text is None else text.strip(_JAVA_BLANKS) for text in texts(array)]
     elif pa.types.is_struct(source):
         pairs = _known_times(array)
         return [
@@ -231,14 +235,24 @@ def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
         ]
     else:
         return None
-    return [
-        Decimal(text) if text is not None and _JAVA_DECIMAL.match(text) else None for text in spelt
-    ]
+    return [None if text is None else _parsed_decimal(text) for text in spelt]
+
+
+def _parsed_decimal(text: str) -> Decimal | None:
+    if not _JAVA_DECIMAL.match(text):
+        return None
+    try:
+        return Decimal(text)
+    except decimal.InvalidOperation:  # an exponent that no decimal of this machine can have
+        return None
 
 
 def _rounded(value: Decimal, step: Decimal, limit: Decimal) -> Decimal | None:
+    # `abs` would round to 28 digits, and `quantize` refuses numbers with too many digits.
+    if value.copy_abs() >= limit:
+        return None
     rounded = value.quantize(step, rounding=decimal.ROUND_HALF_UP, context=_EXACT)
-    return rounded if abs(rounded) < limit else None
+    return rounded if rounded.copy_abs() < limit else None
 
 
 def _to_string(array: pa.Array) -> pa.Array | None:

@@ -6,6 +6,9 @@ Java ignores all rules before 1900, and uses the zone's present standard offset 
 (ZoneInfoFile.getZoneInfo0). Most C libraries use local mean time there. Java also knows names that
 the database lacks: short names (JST) and custom offsets (GMT+08:00).
 
+Hive converts the instants of Parquet files with Java's newer classes (`java.time`) instead. They
+follow the database, also before 1900 (`civil_zone_of`).
+
 The input is the name of a zone, and seconds as NumPy arrays. The rules come from the package
 `tzdata`, or from the system's files if the package is not installed. The package comes first,
 because Debian's files contain other rules for the time before 1970. This module must not depend on
@@ -37,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _Ints = npt.NDArray[np.int64]
 
@@ -87,6 +90,10 @@ _SHORT_NAMES: Final[Mapping[str, str]] = {
 }
 _CUSTOM: Final = re.compile(r"GMT([+-])([0-9]{1,2})(?::?([0-5][0-9]))?", re.ASCII)
 _MOST_HOURS: Final = 23
+_CIVIL_OFFSET: Final = re.compile(
+    r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-5][0-9])(?::?([0-5][0-9]))?)?", re.ASCII
+)
+_MOST_CIVIL_HOURS: Final = 18
 # The hours before 1900, and from 2037 on, in Java's copy of the database of release 2025b. The laws
 # changed in 2026. But the first and the last day of years 1 to 9999 stand for "unknown" and "for
 # ever" in files that were written before, and these days must not become other days. Java ignores
@@ -111,6 +118,7 @@ _POSIX: Final = re.compile(
 )
 _DEFAULT_CHANGE_S: Final = 2 * _HOUR_S
 _LAST_WEEK: Final = 5
+_MAGIC: Final = b"TZif"
 _HEADER: Final = struct.Struct(">4s1c15x6l")
 
 
@@ -164,11 +172,22 @@ def zone_of(name: str) -> TimeZone:
             return _fixed(int(f"{sign}1") * (int(hours) * _HOUR_S + int(minutes) * 60))
     if old := _SYSTEM_V.fullmatch(name):
         return _fixed(-int(old[1]) * _HOUR_S)
-    name = _SHORT_NAMES.get(name, name)
-    content = _database_file(name)
-    if content is None:
-        raise LookupError(name)
-    return _zone(content, _OUTER_HOURS.get(name))
+    return _zone(_SHORT_NAMES.get(name, name), is_civil=False)
+
+
+@functools.lru_cache(maxsize=64)
+def civil_zone_of(name: str) -> TimeZone:
+    """Return the zone with this name, with the rules of `java.time.ZoneId`.
+
+    Raises:
+        LookupError: neither Java nor the database knows the name.
+    """
+    if offset := _CIVIL_OFFSET.fullmatch(name):
+        sign, hours, minutes, seconds = offset.groups(default="0")
+        if int(hours) <= _MOST_CIVIL_HOURS:
+            total = int(hours) * _HOUR_S + int(minutes) * 60 + int(seconds)
+            return _fixed(int(f"{sign}1") * total)
+    return _zone(_SHORT_NAMES.get(name, name), is_civil=True)
 
 
 def _fixed(offset_s: int) -> TimeZone:
@@ -183,17 +202,23 @@ def _database_file(name: str) -> bytes | None:
         roots.insert(0, resources.files("tzdata") / "zoneinfo")  # type: ignore[arg-type]
     for root in roots:
         try:
-            return root.joinpath(*name.split("/")).read_bytes()
+            content = root.joinpath(*name.split("/")).read_bytes()
         except OSError:
             continue
+        if content.startswith(_MAGIC):  # there are also tables, such as `leapseconds`
+            return content
     return None
 
 
 # ---- the database's files (RFC 9636) -------------------------------------------------------------
 
 
-def _zone(content: bytes, outer_hours: tuple[int, int] | None) -> TimeZone:
+def _zone(name: str, *, is_civil: bool) -> TimeZone:
+    content = _database_file(name)
+    if content is None:
+        raise LookupError(name)
     changes, first, last_rules = _parsed(content)
+    outer_hours = _OUTER_HOURS.get(name)
     standard, yearly = _last_rules(last_rules)
     if outer_hours is not None:
         standard = outer_hours[0] * _HOUR_S
@@ -201,6 +226,21 @@ def _zone(content: bytes, outer_hours: tuple[int, int] | None) -> TimeZone:
         changes.append((_OUTER_FROM_S, outer_hours[1] * _HOUR_S))
     end = changes[-1][0] if changes else _FIRST_RULE_S
     changes += [change for change in yearly if change[0] > end]
+    if is_civil:
+        starts, offsets = [start for start, _ in changes], [first, *(o for _, o in changes)]
+    else:
+        starts, offsets = _since_1900(changes, first, standard)
+    if starts and not yearly:
+        # A last, empty cycle: the offset stays the same.
+        starts.append(starts[-1] + _CYCLE_S)
+        offsets.append(offsets[-1])
+    return TimeZone(np.array(starts, dtype=np.int64), np.array(offsets, dtype=np.int64))
+
+
+def _since_1900(
+    changes: Sequence[tuple[int, int]], first: int, standard: int
+) -> tuple[list[int], list[int]]:
+    """Return the starts and offsets from 1900 on; the standard offset applies before."""
     offset = first
     starts: list[int] = []
     offsets = [standard]
@@ -212,11 +252,7 @@ def _zone(content: bytes, outer_hours: tuple[int, int] | None) -> TimeZone:
             starts.append(start)
             offsets.append(next_offset)
         offset = next_offset
-    if starts and not yearly:
-        # A last, empty cycle: the offset stays the same.
-        starts.append(starts[-1] + _CYCLE_S)
-        offsets.append(offset)
-    return TimeZone(np.array(starts, dtype=np.int64), np.array(offsets, dtype=np.int64))
+    return starts, offsets
 
 
 def _parsed(content: bytes) -> tuple[list[tuple[int, int]], int, str]:

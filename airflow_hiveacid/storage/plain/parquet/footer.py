@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.plain.parquet.batches import most_elements
+from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyarrow import fs as pafs
 
@@ -174,7 +175,7 @@ def read_facts(file: PlainFile) -> ParquetFacts:
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        return facts_of(_opened(source), file.path)
+        return facts_of(_opened(source), file.path, source)
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -192,12 +193,20 @@ def _opened(source: pa.NativeFile) -> pq.ParquetFile:
     return pq.ParquetFile(source, thrift_container_size_limit=most_elements(source))
 
 
-def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
+def facts_of(
+    opened: pq.ParquetFile, path: str, unchecked: pa.NativeFile | None = None
+) -> ParquetFacts:
     """Read the footer of an open file.
 
     The row count is checked, because a damaged file may seem empty.
 
+    Args:
+        opened: the file.
+        path: the file, for messages.
+        unchecked: the same file, if its column chunks were not checked (`require_readable_chunks`).
+
     Raises:
+        UnsupportedFileError: a column is encrypted.
         CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
     """
     metadata = opened.metadata
@@ -211,14 +220,17 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
         key.decode(errors="replace"): value.decode(errors="replace")
         for key, value in (metadata.metadata or {}).items()
     }
+    numbers, days = _numbers(metadata), _days(metadata.schema)
+    if unchecked is not None and (numbers or days):
+        require_readable_chunks(unchecked, metadata, path)
     return ParquetFacts(
         schema=opened.schema_arrow,
         rows=metadata.num_rows,
         clock=_clock(opened.schema),
         created_by=metadata.created_by or "",
         notes=notes,
-        least_day=_least_day(metadata),
-        without_nan=_without_nan(metadata),
+        least_day=_least_day(metadata, days),
+        without_nan=_without_nan(metadata, numbers),
         wide_decimals=_wide_decimals(opened.schema),
     )
 
@@ -247,29 +259,36 @@ def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
     return found.pop() if len(found) == 1 else TimestampStorage.MIXED
 
 
-def _without_nan(metadata: pq.FileMetaData) -> frozenset[str]:
-    """Return the top-level floating-point columns with bounds; none if Java's writer wrote them.
+def _numbers(metadata: pq.FileMetaData) -> list[int]:
+    """Return the positions of floating-point columns; none if Java's writer wrote the file."""
+    if (metadata.created_by or "").startswith(_JAVA):
+        return []
+    schema = metadata.schema
+    return [at for at in range(len(schema)) if schema.column(at).physical_type in _FLOATING]
+
+
+def _days(schema: pq.ParquetSchema) -> list[int]:
+    """Return the positions of columns with dates."""
+    return [at for at in range(len(schema)) if schema.column(at).logical_type.type == _DATE]
+
+
+def _without_nan(metadata: pq.FileMetaData, numbers: Sequence[int]) -> frozenset[str]:
+    """Return the top-level floating-point columns with bounds.
 
     Java's writer treats NaN as the greatest number, and writes no bounds for a column chunk that
     contains NaN. Other writers ignore NaN.
     """
-    if (metadata.created_by or "").startswith(_JAVA):
-        return frozenset()
-    schema = metadata.schema
     groups = range(metadata.num_row_groups)
-    numbers = [at for at in range(len(schema)) if schema.column(at).physical_type in _FLOATING]
     return frozenset(
-        schema.column(at).path.partition(".")[0]
+        metadata.schema.column(at).path.partition(".")[0]
         for at in numbers
         if any(metadata.row_group(group).column(at).is_stats_set for group in groups)
     )
 
 
-def _least_day(metadata: pq.FileMetaData) -> int | None:
+def _least_day(metadata: pq.FileMetaData, days: Sequence[int]) -> int | None:
     """Return the earliest date in the file, but at most 0 (1970-01-01); None if it is unknown."""
     least = 0
-    schema = metadata.schema
-    days = [at for at in range(len(schema)) if schema.column(at).logical_type.type == _DATE]
     for group in range(metadata.num_row_groups if days else 0):
         for at in days:
             chunk = metadata.row_group(group).column(at)

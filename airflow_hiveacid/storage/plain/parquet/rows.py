@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.types import (
@@ -27,6 +26,7 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.plain.parquet.batches import batches_of, open_parquet
+from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
@@ -43,6 +43,7 @@ from airflow_hiveacid.storage.values.calendars import (
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.promotion import fit_length
+from airflow_hiveacid.storage.values.time_zones import civil_zone_of
 from airflow_hiveacid.storage.values.timestamps import (
     Instants,
     TimestampForm,
@@ -113,6 +114,7 @@ def parquet_rows(
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         opened = open_parquet(source, "us")
+        require_readable_chunks(source, opened.metadata, file.path)
         target = _Target(path=file.path, facts=facts_of(opened, file.path), form=timestamps)
         found = FieldPositions(target.facts.schema, file.path)
         positions = {name: found.of(name) if file.knows(name) else None for name in types}
@@ -300,15 +302,19 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
 
 
 def _shown(target: _Target, micros: Longs, zone: str) -> Longs:
-    """Convert instants to wall-clock times in a time zone."""
+    """Convert instants to wall-clock times in a time zone, as in Hive (TimestampTZUtil).
+
+    Arrow follows the system's copy of the database, which has other rules for old times on Debian,
+    and ends daylight saving time in 2037.
+    """
     try:
-        instants = pa.array(micros).cast(pa.timestamp("us", zone))
-        return counts_of(pc.local_timestamp(instants))
-    except pa.ArrowInvalid as error:
+        rules = civil_zone_of(zone)
+    except LookupError as error:
         raise UnsupportedFileError(
             path=target.path,
-            reason=f"it was written in the time zone {zone!r}, which is not known here ({error})",
+            reason=f"it was written in the time zone {zone!r}, which is not known here",
         ) from error
+    return micros + rules.offsets_at(micros // _MICROS_A_SECOND) * _MICROS_A_SECOND
 
 
 def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:

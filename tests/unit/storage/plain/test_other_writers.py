@@ -257,6 +257,12 @@ def test_decimals_without_precision_keep_ten_digits_as_in_java(tmp_path: Path) -
             rows(path, more)
 
 
+def test_decimals_without_precision_may_all_be_null(tmp_path: Path) -> None:
+    path = written(tmp_path / "f", pa.array([None, None], pa.decimal128(20, 8)))
+    with_tail(path, without_precision)
+    assert rows(path, "decimal(20,8)") == [None, None]
+
+
 def test_more_than_ten_digits_of_decimals_without_precision_are_rounded_as_in_java(
     tmp_path: Path,
 ) -> None:

@@ -134,6 +134,26 @@ def test_an_instant_is_read_as_local_time_in_the_time_zone_of_its_writer(
     assert values(file, "timestamp") == [NEW.replace(hour=shown)]
 
 
+@pytest.mark.parametrize(
+    ("zone", "instant", "shown"),
+    [
+        ("Europe/Amsterdam", "1930-01-01 00:00", "1930-01-01 00:00"),
+        ("America/Chicago", "2100-07-01 12:00", "2100-07-01 07:00"),
+        ("Australia/Sydney", "9999-12-31 12:59:59", "9999-12-31 23:59:59"),
+        ("-05:00", "2020-07-01 12:00", "2020-07-01 07:00"),
+        ("GMT+08:00", "2020-07-01 12:00", "2020-07-01 20:00"),
+    ],
+)
+def test_an_instant_is_converted_by_the_rules_of_javas_newer_classes(
+    tmp_path: Path, zone: str, instant: str, shown: str
+) -> None:
+    stored = pa.array([dt.datetime.fromisoformat(instant)], pa.timestamp("us"))
+    file = file_of(tmp_path, {"c": stored}, {**HIVE_4, "writer.time.zone": zone})
+    columns = [Column(name="c", type="timestamp")]
+    (batch,) = read_rows(file, columns, timestamps=TimestampForm.MICROSECONDS)
+    assert batch.column(0).to_pylist() == [dt.datetime.fromisoformat(shown)]
+
+
 def test_an_unknown_time_zone_is_refused(tmp_path: Path) -> None:
     notes = {**HIVE_4, "writer.time.zone": "Mars/Olympus_Mons"}
     file = file_of(tmp_path, {"c": pa.array([NEW], pa.timestamp("us"))}, notes)

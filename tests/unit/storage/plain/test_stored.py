@@ -198,6 +198,19 @@ def test_a_struct_with_other_fields_than_in_the_table_is_not_compared(
 
 
 @pytest.mark.promise("K10")
+@pytest.mark.parametrize(("zone", "is_compared"), [("UTC", False), (None, True)])
+def test_an_instant_that_hive_shows_in_another_time_zone_is_not_compared(
+    tmp_path: Path, zone: str | None, is_compared: bool
+) -> None:
+    when = pa.array([dt.datetime.fromisoformat("2024-01-05")], pa.timestamp("us", zone))
+    pq.write_table(pa.table({"t": when, "id": [1]}), tmp_path / "f")
+    file = described(tmp_path / "f", FileFormat.PARQUET)
+    now = {"t": "timestamp", "id": "bigint"}
+    assert (compared(file, now, "t") == "") is is_compared
+    assert not compared(file, now, "id")
+
+
+@pytest.mark.promise("K10")
 @pytest.mark.parametrize("format_", ALL)
 @pytest.mark.parametrize(
     "now",

@@ -6,6 +6,7 @@ the database's release 2025b: for each of its zones, the offsets at the same tim
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import zoneinfo
 from importlib import resources
@@ -16,10 +17,11 @@ import numpy as np
 import pytest
 
 from airflow_hiveacid.storage.values import time_zones
-from airflow_hiveacid.storage.values.time_zones import zone_of
+from airflow_hiveacid.storage.values.time_zones import civil_zone_of, zone_of
 
 JAVA: Final = json.loads((Path(__file__).parent / "java_offsets.json").read_text())
 SECONDS: Final = np.array(JAVA["seconds"])
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # Parliaments have changed the law after Java's copy of the database.
 LATER_LAWS: Final = frozenset(
     {
@@ -50,7 +52,15 @@ def test_a_zone_whose_law_changed_since_has_javas_offsets_until_then_and_on_the_
 
 NO_NAMES: Final = (
     *("", "Foo/Bar", "utc", "+08:00", "GMT+24:00", "GMT+08:60", "GMT+08:00\n"),
-    *("../tzdata/zones", "/etc/passwd", "Europe", "Europe/", "tzdata.zi", "\N{KELVIN SIGN}/x"),
+    *(
+        "../tzdata/zones",
+        "/etc/passwd",
+        "Europe",
+        "Europe/",
+        "tzdata.zi",
+        "leapseconds",
+        "\N{KELVIN SIGN}/x",
+    ),
 )
 
 
@@ -58,6 +68,30 @@ NO_NAMES: Final = (
 def test_a_name_that_java_or_the_database_lacks_has_no_rules(name: str) -> None:
     with pytest.raises(LookupError):
         zone_of(name)
+
+
+@pytest.mark.parametrize("name", ["Europe/Amsterdam", "America/New_York", "Asia/Kolkata", "MST"])
+def test_civil_time_follows_the_database_for_all_times(name: str) -> None:
+    with (resources.files("tzdata") / "zoneinfo" / Path(name)).open("rb") as file:
+        database = zoneinfo.ZoneInfo.from_file(file)
+    times = [EPOCH + dt.timedelta(seconds=int(s)) for s in SECONDS[1:]]
+    expected = [time.astimezone(database).utcoffset() for time in times]
+    found = civil_zone_of(name).offsets_at(SECONDS[1:]).tolist()
+    assert [dt.timedelta(seconds=s) for s in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [("-05:00", -18000), ("GMT+08:00", 28800), ("UTC+5:30", 19800), ("+01:02:03", 3723)],
+)
+def test_civil_time_has_fixed_offsets(name: str, offset: int) -> None:
+    assert civil_zone_of(name).offsets_at(SECONDS).tolist() == [offset] * len(SECONDS)
+
+
+@pytest.mark.parametrize("name", ["", "Mars/Phobos", "+19:00", "leapseconds", "../UTC"])
+def test_civil_time_of_an_unknown_name_has_no_rules(name: str) -> None:
+    with pytest.raises(LookupError):
+        civil_zone_of(name)
 
 
 def test_the_last_rules_repeat_for_ever() -> None:

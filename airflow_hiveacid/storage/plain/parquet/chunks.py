@@ -1,0 +1,269 @@
+"""Check the description of each column chunk in a Parquet footer before Arrow is asked about it.
+
+Arrow's Python functions about chunks end the process if a description contradicts itself, or if the
+column is encrypted: they do not expect C++ exceptions. Arrow parsed the footer before, so only the
+values of some fields are checked here. Input is the footer's bytes (Thrift's compact protocol).
+This module must not depend on Hive types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    _Fields: TypeAlias = Mapping[int, Callable[[int], int]]
+
+# Field numbers in parquet.thrift.
+_ROW_GROUPS: Final = 4
+_COLUMNS: Final = 1
+_META_DATA, _CRYPTO_METADATA = 3, 8
+_TYPE, _STATISTICS, _SIZE_STATISTICS = 1, 12, 16
+_BOUNDS: Final = (1, 2, 5, 6)
+_TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
+_TYPES: Final = (
+    *("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"),
+    *("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"),
+)
+"""Physical types by their numbers."""
+
+_BYTE_ARRAY: Final = _TYPES.index("BYTE_ARRAY")
+_WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+"""The bytes of a value of a physical type, by the type's number."""
+
+# Types of fields in the compact protocol.
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
+_INTEGERS: Final = (4, 5, 6)
+_FIXED: Final = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
+_LAST_OF_NUMBER: Final = 0x7F
+"""The greatest byte that ends a number; the highest bit says that another byte follows."""
+
+_LONG_LIST: Final = 15
+_END_BYTES: Final = 8
+
+
+def require_readable_chunks(source: pa.NativeFile, metadata: pq.FileMetaData, path: str) -> None:
+    """Check that Arrow can describe all column chunks of a file without ending the process.
+
+    Args:
+        source: the open file.
+        metadata: the file's footer as Arrow parsed it.
+        path: the file, for messages.
+
+    Raises:
+        CorruptFileError: a description contradicts the schema.
+        UnsupportedFileError: a column is encrypted.
+    """
+    size = int(source.size())
+    length = int.from_bytes(source.read_at(_END_BYTES, size - _END_BYTES)[:4], "little")
+    footer = source.read_at(length, size - _END_BYTES - length)
+    try:
+        groups = _Chunks(footer).groups
+    except (LookupError, RecursionError) as error:
+        raise CorruptFileError(path=path, reason="Parquet: its footer cannot be parsed") from error
+    schema = metadata.schema
+    columns = [schema.column(at) for at in range(len(schema))]
+    expected = [
+        (_TYPES.index(c.physical_type), c.max_repetition_level, c.max_definition_level)
+        for c in columns
+    ]
+    for chunks in groups:
+        if len(chunks) != len(columns):
+            raise CorruptFileError(
+                path=path,
+                reason=f"Parquet: a row group has {len(chunks)} columns, the schema {len(columns)}",
+            )
+        for column, chunk, facts in zip(columns, chunks, expected, strict=True):
+            if chunk.is_encrypted:
+                raise UnsupportedFileError(path=path, reason=f"column {column.path} is encrypted")
+            why = _contradiction(chunk, *facts)
+            if why is not None:
+                raise CorruptFileError(path=path, reason=f"Parquet: column {column.path} {why}")
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """What a footer says about a column chunk: its physical type, and the lengths of fields."""
+
+    type: int = -1
+    bounds: list[int] = field(default_factory=list)
+    has_text_bytes: bool = False
+    repetitions: int = 0
+    definitions: int = 0
+    is_encrypted: bool = False
+
+
+def _contradiction(
+    chunk: _Chunk, type_: int, most_repetitions: int, most_definitions: int
+) -> str | None:
+    if chunk.type != type_:
+        return "has another type than in the schema"
+    if any(0 < length < _WIDTHS.get(chunk.type, 0) for length in chunk.bounds):
+        return "has bounds that are too short for its type"
+    if chunk.has_text_bytes and chunk.type != _BYTE_ARRAY:
+        return "has a size of texts, but is no text"
+    for counts, most in (
+        (chunk.repetitions, most_repetitions),
+        (chunk.definitions, most_definitions),
+    ):
+        if counts and counts != most + 1:
+            return "has numbers of levels that do not fit the schema"
+    return None
+
+
+# ---- the compact protocol ------------------------------------------------------------------------
+# A footer may describe a hundred thousand chunks. So fields that are not needed are skipped, and
+# positions are passed around in place of an object with a position.
+
+
+class _Chunks:
+    """The chunks of each row group of a footer; built by reading the footer once."""
+
+    def __init__(self, data: bytes) -> None:
+        """Read the footer.
+
+        Raises:
+            LookupError: the bytes end too early, or have an unknown type.
+        """
+        self.groups: list[list[_Chunk]] = []
+        self._data = data
+        self._statistics: _Fields = dict.fromkeys(_BOUNDS, self._bound)
+        self._sizes: _Fields = {
+            _TEXT_BYTES: self._text_bytes,
+            _REPETITIONS: self._repetitions,
+            _DEFINITIONS: self._definitions,
+        }
+        self._description: _Fields = {
+            _TYPE: self._type,
+            _STATISTICS: lambda at: _struct(data, at, self._statistics),
+            _SIZE_STATISTICS: lambda at: _struct(data, at, self._sizes),
+        }
+        self._chunk: _Fields = {
+            _META_DATA: lambda at: _struct(data, at, self._description),
+            _CRYPTO_METADATA: self._encrypted,
+        }
+        self._group: _Fields = {_COLUMNS: lambda at: _list(data, at, self._add_chunk)}
+        _struct(data, 0, {_ROW_GROUPS: lambda at: _list(data, at, self._add_group)})
+
+    @property
+    def _last(self) -> _Chunk:
+        return self.groups[-1][-1]
+
+    def _add_group(self, at: int) -> int:
+        self.groups.append([])
+        return _struct(self._data, at, self._group)
+
+    def _add_chunk(self, at: int) -> int:
+        self.groups[-1].append(_Chunk())
+        return _struct(self._data, at, self._chunk)
+
+    def _encrypted(self, at: int) -> int:
+        self._last.is_encrypted = True
+        return _skip(self._data, at, _STRUCT)
+
+    def _type(self, at: int) -> int:
+        value, at = _unsigned(self._data, at)
+        self._last.type = value >> 1
+        return at
+
+    def _bound(self, at: int) -> int:
+        length, at = _unsigned(self._data, at)
+        self._last.bounds.append(length)
+        return at + length
+
+    def _text_bytes(self, at: int) -> int:
+        self._last.has_text_bytes = True
+        return _skip(self._data, at, _INTEGERS[0])
+
+    def _repetitions(self, at: int) -> int:
+        self._last.repetitions = _count(self._data, at)[0]
+        return _skip(self._data, at, _LIST)
+
+    def _definitions(self, at: int) -> int:
+        self._last.definitions = _count(self._data, at)[0]
+        return _skip(self._data, at, _LIST)
+
+
+def _struct(data: bytes, at: int, read: _Fields) -> int:
+    """Read a struct; return its end.
+
+    `read` maps the numbers of fields to functions that take a position and return the field's end.
+    """
+    number = 0
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if head >> 4:
+            number += head >> 4
+        else:
+            value, at = _unsigned(data, at)
+            number = value >> 1
+        if number in read:
+            at = read[number](at)
+        elif kind in _INTEGERS:
+            while data[at] > _LAST_OF_NUMBER:
+                at += 1
+            at += 1
+        else:
+            at = _skip(data, at, kind)
+    return at + 1
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while (byte := data[at]) > _LAST_OF_NUMBER:
+        value |= (byte & _LAST_OF_NUMBER) << shift
+        shift += 7
+        at += 1
+    return value | byte << shift, at + 1
+
+
+def _count(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the number of elements of a list, their type, and the begin of the first element."""
+    head = data[at]
+    count, at = (head >> 4, at + 1) if head >> 4 != _LONG_LIST else _unsigned(data, at + 1)
+    return count, head & 15, at
+
+
+def _list(data: bytes, at: int, read: Callable[[int], int]) -> int:
+    count, _, at = _count(data, at)
+    for _ in range(count):
+        at = read(at)
+    return at
+
+
+def _skip(data: bytes, at: int, kind: int) -> int:
+    """Return the end of a value."""
+    if kind in _INTEGERS:
+        return _unsigned(data, at)[1]
+    if kind == _BINARY:
+        length, at = _unsigned(data, at)
+        return at + length
+    if kind == _STRUCT:
+        return _struct(data, at, {})
+    if kind in (_LIST, _SET, _MAP):
+        return _skip_elements(data, at, kind)
+    return at + _FIXED[kind]
+
+
+def _skip_elements(data: bytes, at: int, kind: int) -> int:
+    if kind == _MAP:
+        count, at = _unsigned(data, at)
+        kinds = [data[at] >> 4, data[at] & 15] if count else []
+        at += bool(count)
+    else:
+        count, element, at = _count(data, at)
+        kinds = [element]
+    # A boolean element takes a byte, so each step ends nearer to the end of the bytes.
+    kinds = [_BYTE if one in (_TRUE, _FALSE) else one for one in kinds]
+    for _ in range(count):
+        for one in kinds:
+            at = _skip(data, at, one)
+    return at

@@ -1,0 +1,135 @@
+"""What would end the process in Arrow is refused before Arrow is asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs as pafs
+from pyarrow.parquet import encryption
+
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
+from airflow_hiveacid.storage.plain.parquet.footer import read_facts
+from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = dt.date(2001, 2, 3)
+
+
+def described(path: Path) -> PlainFile:
+    length = path.stat().st_size
+    return PlainFile(
+        store=LOCAL_STORE, path=str(path), key="f", length=length, format=FileFormat.PARQUET
+    )
+
+
+def with_footer(path: Path, old: bytes, new: bytes) -> PlainFile:
+    """The file with other bytes in its footer."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    footer = content[-8 - size : -8]
+    assert old in footer
+    footer = footer.replace(old, new)
+    end = len(footer).to_bytes(4, "little") + b"PAR1"
+    path.write_bytes(content[: -8 - size] + footer + end)
+    return described(path)
+
+
+def test_bounds_that_are_too_short_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [DAY]}), path, store_schema=False)
+    bound = (DAY - dt.date(1970, 1, 1)).days.to_bytes(4, "little")
+    file = with_footer(path, b"\x04" + bound, b"\x03" + bound[:3])
+    with pytest.raises(CorruptFileError, match="column c has bounds that are too short"):
+        read_facts(file)
+    with pytest.raises(CorruptFileError, match="column c has bounds that are too short"):
+        list(read_rows(file, [Column(name="c", type="date")]))
+
+
+def test_numbers_of_levels_that_contradict_the_schema_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": ["x", None, None, "y", "z"]}), path, store_schema=False)
+    file = with_footer(path, b"\x26\x04\x06", b"\x16\x04")  # a list of 2 and 3, of 2 alone
+    with pytest.raises(CorruptFileError, match="column c has numbers of levels"):
+        list(read_rows(file, [Column(name="c", type="string")]))
+
+
+def test_a_chunk_of_another_type_than_in_the_schema_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7]}), path, store_schema=False)
+    file = with_footer(path, b"\x1c\x15\x04", b"\x1c\x15\x0a")  # the description's INT64 as DOUBLE
+    with pytest.raises(CorruptFileError, match="column c has another type"):
+        list(read_rows(file, [Column(name="c", type="bigint")]))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"\xb8\xff\xff\xff\xff\x0f\x11\x01\x00",  # a map of billions of booleans
+        b"\x99\xfd\xff\xff\xff\xff\xff\xff\x0f",  # a list of more elements, of an unknown type
+        b"\x9c" * 5000,  # structs in structs
+        b"\x98\xff",
+    ],
+)
+def test_bytes_that_are_no_footer_are_read_once(tmp_path: Path, end: bytes) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7]}), path, store_schema=False)
+    metadata = pq.ParquetFile(path).metadata
+    path.write_bytes(b"PAR1" + end + len(end).to_bytes(4, "little") + b"PAR1")
+    with (
+        pafs.LocalFileSystem().open_input_file(str(path)) as source,
+        pytest.raises(CorruptFileError, match="footer cannot be parsed"),
+    ):
+        require_readable_chunks(source, metadata, "f")
+
+
+class _Keys(encryption.KmsClient):
+    """A service that does not wrap keys."""
+
+    def wrap_key(self, key_bytes: bytes, _master: str) -> str:
+        return key_bytes.hex()
+
+    def unwrap_key(self, wrapped_key: str, _master: str) -> bytes:
+        return bytes.fromhex(wrapped_key)
+
+
+def test_an_encrypted_column_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    properties = encryption.CryptoFactory(lambda _: _Keys()).file_encryption_properties(
+        encryption.KmsConnectionConfig(),
+        encryption.EncryptionConfiguration(
+            footer_key="k", column_keys={"k": ["d"]}, plaintext_footer=True
+        ),
+    )
+    table = pa.table({"c": [1], "d": [DAY]})
+    with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    for look in (read_facts, lambda file: list(read_rows(file, [Column(name="d", type="date")]))):
+        with pytest.raises(UnsupportedFileError, match="column d is encrypted"):
+            look(described(path))
+
+
+def test_all_usual_descriptions_are_readable(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    table = pa.table(
+        {
+            "a": pa.array([1, None, 3] * 50, pa.int8()),
+            "b": [True, False, None] * 50,
+            "c": [[{"x": 1.5, "y": b"\x00"}], [], None] * 50,
+            "m": pa.array([[("k", 1)], None, []] * 50, pa.map_(pa.string(), pa.int64())),
+            **{f"n{at}": [""] * 150 for at in range(20)},
+        }
+    )
+    for version in ("1.0", "2.6"):
+        pq.write_table(table, path, version=version, row_group_size=40, write_page_index=True)
+        with pafs.LocalFileSystem().open_input_file(str(path)) as source:
+            require_readable_chunks(source, pq.ParquetFile(source).metadata, "f")
