@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from typing import TYPE_CHECKING
 
@@ -345,6 +346,21 @@ def test_a_field_that_is_not_used_is_named_once_and_not_shown(
         "connection unused: field password is not used; give secret_from",
         "connection unused: field host is not used: uris replace it",
     ]
+
+
+@pytest.mark.parametrize("extra", ['{"transport": "tls"', "[1]", '"tls"', "transport=tls"])
+@pytest.mark.parametrize("conn_type", [HiveAcidHook.conn_type, "spark"])
+def test_an_extra_that_is_no_json_object_is_refused_and_not_taken_for_none(
+    monkeypatch: pytest.MonkeyPatch, conn_type: str, extra: str
+) -> None:
+    given = {"conn_type": conn_type, "host": "local[1]", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_DAMAGED", json.dumps(given))
+    with pytest.raises(ConfigurationError, match="'damaged'.* not a JSON object") as caught:
+        if conn_type == "spark":
+            SparkTarget.resolve("damaged", None, {})
+        else:
+            HiveAcidHook("damaged").endpoint()
+    assert "tls" not in str(caught.value)
 
 
 def test_the_form_has_the_extras_that_are_read() -> None:

@@ -14,6 +14,7 @@ from airflow_hiveacid.operators import (
     HiveAcidCompactTablesOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
     HiveAcidPySparkOperator,
     HiveAcidSqlOperator,
     HiveAcidTagOperator,
@@ -171,6 +172,31 @@ def test_a_native_template_with_the_value_none_is_refused(argument: str) -> None
         )
     with pytest.raises(ConfigurationError, match=f"{argument}: its template has the value None"):
         _rendered(task, conf={})
+
+
+@pytest.mark.parametrize("key", ["version", "timestamp", "tag", "options"])
+def test_a_part_of_a_source_whose_template_is_none_is_refused(key: str) -> None:
+    # Without the version, the job would read the present rows.
+    with _dag(native=True):
+        task = HiveAcidInsertOperator(
+            task_id="task", table="db.t", source={"table": "db.s", key: "{{ conf.get('x') }}"}
+        )
+    with pytest.raises(ConfigurationError, match=f"{key}'. is None; give a value"):
+        _rendered(task, conf={}).build_job()
+
+
+@pytest.mark.parametrize("key", ["condition", "set", "values"])
+def test_a_part_of_a_clause_whose_template_is_none_is_refused(key: str) -> None:
+    with _dag(native=True):
+        task = HiveAcidMergeOperator(
+            task_id="task",
+            table="db.t",
+            source={"table": "db.s"},
+            keys=["k"],
+            clauses=[{"when": "not_matched", "action": "insert", key: "{{ conf.get('x') }}"}],
+        )
+    with pytest.raises(ConfigurationError, match=f"{key}'. is None; give a value"):
+        _rendered(task, conf={}).build_job()
 
 
 @_MODES

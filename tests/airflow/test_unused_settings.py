@@ -71,7 +71,14 @@ def test_a_task_with_a_queue_of_workers_says_so_in_its_log(
 
 
 @pytest.mark.parametrize(
-    "text", ["deployMode cluster", "deployMode=cluster", "deployMode : cluster"]
+    "text",
+    [
+        "deployMode cluster",
+        "deployMode=cluster",
+        "deployMode : cluster",
+        "deployMode\tcluster",
+        "deployMode \t = cluster",
+    ],
 )
 def test_a_deploy_mode_of_a_properties_file_is_never_overridden_silently(
     connections: Connections, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
@@ -87,6 +94,17 @@ def test_a_deploy_mode_of_a_properties_file_is_never_overridden_silently(
     assert not caplog.text
     check_settings(_target(connections), _given(), {"SPARK_CONF_DIR": str(tmp_path)})
     assert "deployMode to 'cluster'" in caplog.text
+
+
+def test_a_master_and_a_queue_of_a_properties_file_are_known(
+    connections: Connections, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "job.conf"
+    file.write_text("spark.master\tlocal[4]\nspark.yarn.queue=etl\n")
+    given = _given(properties_file=str(file))
+    check_settings(_target(connections), given, {}, worker_queue="workers")
+    (warning,) = (one.getMessage() for one in caplog.records)
+    assert "spark.master=local[4] has no effect: the job is submitted to yarn" in warning
 
 
 @pytest.mark.parametrize(
