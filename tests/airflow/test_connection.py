@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -355,11 +356,12 @@ def test_an_extra_that_is_no_json_object_is_refused_and_not_taken_for_none(
 ) -> None:
     given = {"conn_type": conn_type, "host": "local[1]", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_DAMAGED", json.dumps(given))
-    with pytest.raises(ConfigurationError, match="'damaged'.* not a JSON object") as caught:
-        if conn_type == "spark":
-            SparkTarget.resolve("damaged", None, {})
-        else:
-            HiveAcidHook("damaged").endpoint()
+    hook = HiveAcidHook("damaged")
+    read = (
+        partial(SparkTarget.resolve, "damaged", None, {}) if conn_type == "spark" else hook.endpoint
+    )
+    with pytest.raises(ConfigurationError, match=r"'damaged'.* not a JSON object") as caught:
+        read()
     assert "tls" not in str(caught.value)
 
 
