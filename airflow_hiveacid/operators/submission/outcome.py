@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.specs.job import JobSpec
 
-# The last line with an exception, in Java or Python, or with an error of our driver.
+# A line with an exception, in Java or Python, or with an error of spark-submit or our driver.
 _REASON: Final = re.compile(
     r"(?:^|Caused by: |Exception in thread \"[^\"]*\" |^\d\d:\d\d:\d\d ERROR )"
     r"((?:[A-Za-z_$][\w$]*\.)*[\w$]*(?:Exception|Error)\b.*|(?<=ERROR ).*)"
