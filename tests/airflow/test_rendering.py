@@ -296,6 +296,17 @@ def test_a_value_of_another_task_and_a_literal_are_not_rendered(native: bool) ->
     assert _rendered(task).parameters == {"a": ["{{ x }}", 1, None]}
 
 
+@_MODES
+def test_a_mapped_text_of_another_task_is_not_rendered(native: bool) -> None:
+    text = "name = '{{ conf.secret }}'"  # whoever wrote it must not read the context
+    with _dag(native):
+        task = _task("HiveAcidDeleteOperator", where=text, parameters={})
+    context = context_of("task", conf={"secret": "s"})  # type: ignore[arg-type]  # a stand-in
+    env = task.get_template_env()
+    task._do_render_template_fields(task, ("where",), context, env, {id(text)})
+    assert task.where == "name = '{{ conf.secret }}'"
+
+
 @pytest.mark.parametrize("value", ["--day 1", None, ["a", None]])
 def test_arguments_of_a_program_that_are_no_list_of_values_are_refused(value: Any) -> None:  # noqa: ANN401
     with pytest.raises(ConfigurationError, match="application_args must be a list without None"):
