@@ -297,6 +297,14 @@ def test_a_value_of_another_task_and_a_literal_are_not_rendered(native: bool) ->
 
 
 @_MODES
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n", "\r", " "])
+def test_the_end_of_a_template_and_its_line_breaks_stay(native: bool, end: str) -> None:
+    with _dag(native):
+        task = _task("HiveAcidDeleteOperator", where=f"a = {end}{{{{ x }}}} {end}", parameters={})
+    assert _rendered(task, x=f"1{end}").where == f"a = {end}1{end} {end}"
+
+
+@_MODES
 def test_a_mapped_text_of_another_task_is_not_rendered(native: bool) -> None:
     text = "name = '{{ conf.secret }}'"  # whoever wrote it must not read the context
     with _dag(native):

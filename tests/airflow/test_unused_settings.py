@@ -120,6 +120,13 @@ def test_a_master_or_deploy_mode_in_conf_that_differs_is_refused(
     check_settings(target, _given(conf=same), {})
 
 
+@pytest.mark.parametrize("argument", ["conf", "env_vars"])
+def test_a_setting_without_a_value_is_refused(connections: Connections, argument: str) -> None:
+    given = _given(**{argument: {"spark.yarn.tags": None}})
+    with pytest.raises(ConfigurationError, match=r"'spark.yarn.tags'\] is None; give a value"):
+        check_settings(_target(connections), given, {})
+
+
 def test_a_misspelt_extra_of_a_spark_connection_is_refused_and_another_is_named(
     connections: Connections, caplog: pytest.LogCaptureFixture
 ) -> None:

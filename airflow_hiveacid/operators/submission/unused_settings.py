@@ -50,8 +50,10 @@ def check_settings(
         worker_queue: the queue of Airflow's workers, if the task sets one.
 
     Raises:
-        ConfigurationError: `conf` or `properties_file` names another master or deploy mode.
+        ConfigurationError: `conf` or `properties_file` names another master or deploy mode; or an
+            entry of `conf` or `env_vars` is None, whose text would be None.
     """
+    _check_values(given)
     # spark-submit reads its defaults only without `properties_file`.
     defaults = environment.get("SPARK_CONF_DIR") or environment.get("SPARK_HOME", "") + "/conf"
     file = Path(given.properties_file or f"{defaults}/spark-defaults.conf")
@@ -82,6 +84,15 @@ def check_settings(
         if given.properties_file:
             raise ConfigurationError(fault)
         log.warning("%s", fault)  # all jobs of this worker share the defaults
+
+
+def _check_values(given: SparkArguments) -> None:
+    for argument, entries in (("conf", given.conf), ("env_vars", given.env_vars)):
+        for name, value in (entries or {}).items():
+            if value is None:
+                raise ConfigurationError(
+                    f"{argument}[{name!r}] is None; give a value, or remove it"
+                )
 
 
 def unused_settings(
