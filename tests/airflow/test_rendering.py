@@ -313,6 +313,11 @@ def test_a_mapped_text_of_another_task_is_not_rendered(native: bool) -> None:
     env = task.get_template_env()
     task._do_render_template_fields(task, ("where",), context, env, {id(text)})
     assert task.where == "name = '{{ conf.secret }}'"
+    name = "other.sql"  # of a file that the DAG does not name
+    with _dag(native):
+        files = HiveAcidSqlOperator(task_id="task", sql=name)
+    files._do_render_template_fields(files, ("sql",), context, env, {id(name)})
+    assert files.sql == name
 
 
 @pytest.mark.parametrize("value", ["--day 1", None, ["a", None]])

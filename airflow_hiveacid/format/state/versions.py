@@ -207,7 +207,7 @@ def _moment(value: datetime | str) -> datetime:
         ) from error
 
 
-def _tag(value: str) -> str:
+def _tag(value: object) -> str:
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise ConfigurationError(f"tag {value!r} is not a valid name; use letters, digits, - and _")
     return value
