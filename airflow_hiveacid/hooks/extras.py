@@ -10,7 +10,7 @@ import enum
 import json
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 
@@ -36,7 +36,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
-def extras_of(connection: Connection) -> dict[str, object]:
+def extras_of(connection: Connection) -> dict[str, Any]:
     """Return the extras of an Airflow connection.
 
     Raises:
