@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.hooks.extras import Extras
+from airflow_hiveacid.hooks.extras import Extras, extras_of
 from airflow_hiveacid.hooks.logins import parse_login
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport, login_problem
 
@@ -80,15 +80,16 @@ class ConnectionFields:
         """Copy the fields of Airflow's connection.
 
         Raises:
-            ConfigurationError: the connection is of another type. A call to its host could send
-                the login's name to a server that is no metastore.
+            ConfigurationError: the connection is of another type, and a call to its host could send
+                the login's name to a server that is no metastore; or its extra is not a JSON
+                object.
         """
         if connection.conn_type != CONN_TYPE:
             raise ConfigurationError(
                 f"connection {connection.conn_id!r} is of type {connection.conn_type!r}, not"
                 f" {CONN_TYPE!r}; nothing was sent to its host. Name a connection to a metastore"
             )
-        extra = connection.extra_dejson
+        extra = extras_of(connection)
         given = {
             "password": connection.password,
             "schema": connection.schema,

@@ -7,14 +7,17 @@ show the value, because a user may have put a secret into the wrong field.
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from airflow.sdk import Connection
 
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 
@@ -31,6 +34,25 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     found = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=_ALIKE)
     found = found or get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
     return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def extras_of(connection: Connection) -> dict[str, Any]:
+    """Return the extras of an Airflow connection.
+
+    Raises:
+        ConfigurationError: they are not a JSON object. Airflow reads invalid JSON as no extras, so
+            the connection would lose its login and its encryption.
+    """
+    try:
+        found = json.loads((connection.extra or "").strip() or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigurationError(
+            f"connection {connection.conn_id!r}: its extra is not a JSON object; correct it, or"
+            " leave it blank"
+        )
+    return connection.extra_dejson  # which hides secrets in logs
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from airflow_hiveacid.format.errors import (
     StatementChangedError,
     TaskKilledError,
 )
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
@@ -513,7 +514,7 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
         """Log and count a job's result."""
         took_s = time.time() - self._progress.began_s
         for line in (*self.describe(result), *result_lines(result, took_s)):
-            self.log.info("%s", line)
+            self.log.info("%s", printable(line))
         count_job(result, took_s)
 
     def _check_before_submit(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import TaskKilledError
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.operators.rendering import names_file
@@ -178,7 +179,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
             self._order = None
         self.log.info("%s", what_came_of(result))
         for line in answer_lines(result.details):
-            self.log.info("%s", line)
+            self.log.info("%s", printable(line, keep="\n\t"))
         return result
 
     def _read(self, sql: str, argument: str, given: Mapping[str, Parameter]) -> Sequence[Statement]:

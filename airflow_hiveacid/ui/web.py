@@ -144,7 +144,7 @@ def _owners(session: Session, connection: str) -> dict[str, Any]:
     found = session.scalar(select(Variable).where(Variable.key == owners_variable(connection)))
     try:
         stored = json.loads(found.get_val() or "{}") if found else {}
-    except ValueError:
+    except (RecursionError, ValueError):
         stored = {}
     return {name: _texts(stored, name) for name in ("owners", "workers")}
 

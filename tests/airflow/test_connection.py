@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -345,6 +347,22 @@ def test_a_field_that_is_not_used_is_named_once_and_not_shown(
         "connection unused: field password is not used; give secret_from",
         "connection unused: field host is not used: uris replace it",
     ]
+
+
+@pytest.mark.parametrize("extra", ['{"transport": "tls"', "[1]", '"tls"', "transport=tls"])
+@pytest.mark.parametrize("conn_type", [HiveAcidHook.conn_type, "spark"])
+def test_an_extra_that_is_no_json_object_is_refused_and_not_taken_for_none(
+    monkeypatch: pytest.MonkeyPatch, conn_type: str, extra: str
+) -> None:
+    given = {"conn_type": conn_type, "host": "local[1]", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_DAMAGED", json.dumps(given))
+    hook = HiveAcidHook("damaged")
+    read = (
+        partial(SparkTarget.resolve, "damaged", None, {}) if conn_type == "spark" else hook.endpoint
+    )
+    with pytest.raises(ConfigurationError, match=r"'damaged'.* not a JSON object") as caught:
+        read()
+    assert "tls" not in str(caught.value)
 
 
 def test_the_form_has_the_extras_that_are_read() -> None:

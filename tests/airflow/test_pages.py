@@ -299,6 +299,7 @@ def test_names_in_an_xcom_and_owners_are_printable_texts_on_the_pages(database: 
     stored: list[tuple[str, dict[str, str]]] = [
         ("no json", {}),
         ("[1]", {}),
+        ("[" * 100_000, {}),
         (json.dumps({"owners": [1]}), {}),
         (json.dumps({"owners": {"7": {"a": 1}, "8": "ann@a\x1b"}}), {"8": "ann@a\\x1b"}),
     ]

@@ -14,6 +14,7 @@ from airflow_hiveacid.operators import (
     HiveAcidCompactTablesOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
     HiveAcidPySparkOperator,
     HiveAcidSqlOperator,
     HiveAcidTagOperator,
@@ -173,6 +174,31 @@ def test_a_native_template_with_the_value_none_is_refused(argument: str) -> None
         _rendered(task, conf={})
 
 
+@pytest.mark.parametrize("key", ["version", "timestamp", "tag", "options"])
+def test_a_part_of_a_source_whose_template_is_none_is_refused(key: str) -> None:
+    # Without the version, the job would read the present rows.
+    with _dag(native=True):
+        task = HiveAcidInsertOperator(
+            task_id="task", table="db.t", source={"table": "db.s", key: "{{ conf.get('x') }}"}
+        )
+    with pytest.raises(ConfigurationError, match=f"{key}'. is None; give a value"):
+        _rendered(task, conf={}).build_job()
+
+
+@pytest.mark.parametrize("key", ["condition", "set", "values"])
+def test_a_part_of_a_clause_whose_template_is_none_is_refused(key: str) -> None:
+    with _dag(native=True):
+        task = HiveAcidMergeOperator(
+            task_id="task",
+            table="db.t",
+            source={"table": "db.s"},
+            keys=["k"],
+            clauses=[{"when": "not_matched", "action": "insert", key: "{{ conf.get('x') }}"}],
+        )
+    with pytest.raises(ConfigurationError, match=f"{key}'. is None; give a value"):
+        _rendered(task, conf={}).build_job()
+
+
 @_MODES
 def test_only_one_word_of_sql_names_a_file(tmp_path: Path, native: bool) -> None:
     (tmp_path / "x.sql").write_text("DELETE FROM {{ table }} -- after x.sql")
@@ -268,6 +294,30 @@ def test_a_value_of_another_task_and_a_literal_are_not_rendered(native: bool) ->
             parameters={"a": [literal("{{ x }}"), 1, None]},
         )
     assert _rendered(task).parameters == {"a": ["{{ x }}", 1, None]}
+
+
+@_MODES
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n", "\r", " "])
+def test_the_end_of_a_template_and_its_line_breaks_stay(native: bool, end: str) -> None:
+    with _dag(native):
+        task = _task("HiveAcidDeleteOperator", where=f"a = {end}{{{{ x }}}} {end}", parameters={})
+    assert _rendered(task, x=f"1{end}").where == f"a = {end}1{end} {end}"
+
+
+@_MODES
+def test_a_mapped_text_of_another_task_is_not_rendered(native: bool) -> None:
+    text = "name = '{{ conf.secret }}'"  # whoever wrote it must not read the context
+    with _dag(native):
+        task = _task("HiveAcidDeleteOperator", where=text, parameters={})
+    context = context_of("task", conf={"secret": "s"})  # type: ignore[arg-type]  # a stand-in
+    env = task.get_template_env()
+    task._do_render_template_fields(task, ("where",), context, env, {id(text)})
+    assert task.where == "name = '{{ conf.secret }}'"
+    name = "other.sql"  # of a file that the DAG does not name
+    with _dag(native):
+        files = HiveAcidSqlOperator(task_id="task", sql=name)
+    files._do_render_template_fields(files, ("sql",), context, env, {id(name)})
+    assert files.sql == name
 
 
 @pytest.mark.parametrize("value", ["--day 1", None, ["a", None]])

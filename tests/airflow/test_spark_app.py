@@ -392,6 +392,7 @@ def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
             r"javax\.security\.auth\.login\.LoginException: Checksum failed",
         ),
         ("Traceback (most recent call last):\n  f()\nValueError: no key", "ValueError: no key"),
+        ("Error: Missing application resource", "Error: Missing application resource"),
         ("12:30:01 ERROR the driver cannot write its result", "the driver cannot write its result"),
     ],
 )

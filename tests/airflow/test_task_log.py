@@ -35,6 +35,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.operators import (
     HiveAcidCollectOperator,
+    HiveAcidCompactOperator,
     HiveAcidCreateTableOperator,
     HiveAcidDeleteOperator,
     HiveAcidMergeOperator,
@@ -187,6 +188,31 @@ def test_the_lines_of_a_driver_on_the_worker_keep_their_level_and_have_no_second
     assert {"opened", "12:00:03 CRITICAL: stopped", "100 % of 12:00:00 WARN"} < set(log.lines)
     assert log.warnings == ["Executor: lost one"]
     assert log.errors == ["Client: refused"]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_names_of_other_clients_in_the_lines_of_spark_submit_are_escaped(
+    spark: FakeSpark, log: TaskLog, answers: bool
+) -> None:
+    says = "12:00:00 WARN no file t/\x1b[2J\u202ex\njava.io.IOException: t/\x1b[2J"
+    spark.tell(says=says, answers=answers, exit_code=int(not answers))
+    shown = "\n".join(_run(_merge(spark), log))
+    assert "no file t/\\x1b[2J\\u202ex" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
+
+
+def test_names_of_other_clients_in_the_lines_of_a_result_are_escaped(
+    spark: FakeSpark, log: TaskLog
+) -> None:
+    why = "transaction 7 (\x1b[2Jann\n99:99 forged) is open"
+    left = {"partition": "d=\u202e1", "kind": "minor", "done": False, "why": why}
+    spark.tell(status="nothing_to_do", details={"compactions": [left]})
+    task = HiveAcidCompactOperator(
+        task_id="task", table=_TABLE, on_worker=False, spark_bin_dir=str(spark.bin_dir)
+    )
+    _run(task, log)
+    assert any("left 1: transaction 7 (\\x1b[2Jann\\n99:99 forged) is open" in x for x in log.lines)
+    assert any(line.startswith("d=\\u202e1") for line in log.lines)
 
 
 def test_the_traceback_of_our_own_error_has_no_frame_below_the_operator(

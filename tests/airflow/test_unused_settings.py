@@ -71,7 +71,14 @@ def test_a_task_with_a_queue_of_workers_says_so_in_its_log(
 
 
 @pytest.mark.parametrize(
-    "text", ["deployMode cluster", "deployMode=cluster", "deployMode : cluster"]
+    "text",
+    [
+        "deployMode cluster",
+        "deployMode=cluster",
+        "deployMode : cluster",
+        "deployMode\tcluster",
+        "deployMode \t = cluster",
+    ],
 )
 def test_a_deploy_mode_of_a_properties_file_is_never_overridden_silently(
     connections: Connections, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
@@ -89,6 +96,17 @@ def test_a_deploy_mode_of_a_properties_file_is_never_overridden_silently(
     assert "deployMode to 'cluster'" in caplog.text
 
 
+def test_a_master_and_a_queue_of_a_properties_file_are_known(
+    connections: Connections, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "job.conf"
+    file.write_text("spark.master\tlocal[4]\nspark.yarn.queue=etl\n")
+    given = _given(properties_file=str(file))
+    check_settings(_target(connections), given, {}, worker_queue="workers")
+    (warning,) = (one.getMessage() for one in caplog.records)
+    assert "spark.master=local[4] has no effect: the job is submitted to yarn" in warning
+
+
 @pytest.mark.parametrize(
     "conf", [{"spark.master": "local[4]"}, {"spark.submit.deployMode": "cluster"}]
 )
@@ -100,6 +118,13 @@ def test_a_master_or_deploy_mode_in_conf_that_differs_is_refused(
         check_settings(target, _given(conf=conf), {})
     same = {"spark.master": "yarn", "spark.submit.deployMode": "client"}
     check_settings(target, _given(conf=same), {})
+
+
+@pytest.mark.parametrize("argument", ["conf", "env_vars"])
+def test_a_setting_without_a_value_is_refused(connections: Connections, argument: str) -> None:
+    given = _given(**{argument: {"spark.yarn.tags": None}})
+    with pytest.raises(ConfigurationError, match=r"'spark.yarn.tags'\] is None; give a value"):
+        check_settings(_target(connections), given, {})
 
 
 def test_a_misspelt_extra_of_a_spark_connection_is_refused_and_another_is_named(

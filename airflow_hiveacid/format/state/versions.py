@@ -201,14 +201,14 @@ def _moment(value: datetime | str) -> datetime:
         return value
     try:
         return datetime.fromisoformat(value.strip())
-    except ValueError as error:
+    except (AttributeError, ValueError) as error:  # a template may give a number
         raise ConfigurationError(
             f"timestamp {value!r} is not a time, such as 2026-11-19T02:00:00Z"
         ) from error
 
 
-def _tag(value: str) -> str:
-    if not value or value != value.strip() or not value.isprintable():
+def _tag(value: object) -> str:
+    if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise ConfigurationError(f"tag {value!r} is not a valid name; use letters, digits, - and _")
     return value
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
-from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, LOGIN_IN_URL
 from airflow_hiveacid.operators.submission.log_line import log_line
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
@@ -138,7 +137,6 @@ def _last_lines(text: bytes) -> list[str]:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text, without secrets and with other clients' names escaped."""
+    """Return the lines of a text, without secrets."""
     # A secret may have several lines, so hide secrets before the text is split.
-    lines = without_secrets(text).splitlines()
-    return [printable(without_passwords(line), keep="\t") for line in lines]
+    return [without_passwords(line) for line in without_secrets(text).splitlines()]

@@ -1,6 +1,7 @@
 """One line of a driver's log, in the log of its task: its level counts, its time is dropped.
 
-Airflow's log adds time and level to each line, and filters lines by their level.
+Airflow's log adds time and level to each line, and filters lines by their level. Names of other
+clients in the line are escaped.
 
 Example:
     >>> leveled("19:05:41 ERROR merge failed: see the error")
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final
+
+from airflow_hiveacid.format.printable import printable
 
 _LINE: Final = re.compile(
     r"(?:\d\d/\d\d/\d\d |\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -39,4 +42,4 @@ def leveled(line: str) -> tuple[str, str]:
 def log_line(log: Any, line: str) -> None:  # noqa: ANN401 - of `logging` or of Airflow
     """Log a line of a driver at its level."""
     method, text = leveled(line)
-    getattr(log, method)("%s", text)
+    getattr(log, method)("%s", printable(text, keep="\t"))

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.format.known_secrets import beginning_of
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.specs.job import JobSpec
 
-# The last line with an exception, in Java or Python, or with an error of our driver.
+# A line with an exception, in Java or Python, or with an error of spark-submit or our driver.
 _REASON: Final = re.compile(
     r"(?:^|Caused by: |Exception in thread \"[^\"]*\" |^\d\d:\d\d:\d\d ERROR )"
-    r"((?:[A-Za-z_$][\w$]*\.)*[A-Z][\w$]*(?:Exception|Error)\b.*|(?<=ERROR ).*)"
+    r"((?:[A-Za-z_$][\w$]*\.)*[\w$]*(?:Exception|Error)\b.*|(?<=ERROR ).*)"
 )
 _LONGEST_REASON: Final = 500
 
@@ -87,7 +88,8 @@ def _raise_without_result(
         message += f": {failure}"
     reasons = [found[1] for line in said if (found := _REASON.search(line))]
     if reasons:
-        message += f", but wrote: {beginning_of(reasons[-1], _LONGEST_REASON).rstrip('.')}"
+        reason = beginning_of(printable(reasons[-1]), _LONGEST_REASON).rstrip(".")
+        message += f", but wrote: {reason}"
     message += _advice(spec, exit_code, has_java=has_java)
     if exit_code == ExitCode.BAD_INPUT:
         # The application could not read the job's spec, for example because the contract versions

@@ -21,7 +21,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.hooks.extras import did_you_mean
+from airflow_hiveacid.hooks.extras import did_you_mean, extras_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
 from airflow_hiveacid.operators.submission.driver_pages import PAGE_EXTRAS, DriverPages
@@ -50,6 +50,7 @@ _EXTRAS: Final = (
     *PAGE_EXTRAS,
 )
 DEPLOY_MODE: Final = "spark.submit.deployMode"
+YARN_QUEUE: Final = "spark.yarn.queue"
 BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
 """The allowed names of the `spark-submit` program; the Spark provider runs no other program."""
 
@@ -108,7 +109,7 @@ class SparkTarget:
                 f"connection {conn_id!r} is of type {connection.conn_type!r}, not 'spark'; nothing"
                 " was sent to its host. Name a connection to a Spark cluster"
             )
-        extra = connection.extra_dejson
+        extra = extras_of(connection)
         _check_extra(conn_id, extra)
         mode = deploy_mode or extra.get("deploy-mode") or conf.get(DEPLOY_MODE)
         master = _master(connection)
@@ -117,7 +118,7 @@ class SparkTarget:
             master=master,
             deploy_mode=str(mode or _DEFAULT_MODE),
             has_deploy_mode=bool(mode),
-            has_queue=bool(extra.get("queue") or conf.get("spark.yarn.queue")),
+            has_queue=bool(extra.get("queue") or conf.get(YARN_QUEUE)),
             resource_managers=(
                 addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
             ),

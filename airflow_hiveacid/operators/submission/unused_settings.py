@@ -13,11 +13,13 @@ Example:
 from __future__ import annotations
 
 import logging
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.spark_target import DEPLOY_MODE, SparkTarget
+from airflow_hiveacid.operators.submission.spark_target import DEPLOY_MODE, YARN_QUEUE, SparkTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MASTER: Final = "spark.master"
+# A name, then blanks, "=" or ":", then the value, as Java reads properties.
+_PROPERTY: Final = re.compile(r"([^\s=:#!][^\s=:]*)\s*(?:[=:]|\s)\s*(.*)")
 _SIZING: Final = ("executor_cores", "executor_memory", "num_executors", "total_executor_cores")
 
 
@@ -46,9 +50,16 @@ def check_settings(
         worker_queue: the queue of Airflow's workers, if the task sets one.
 
     Raises:
-        ConfigurationError: `conf` or `properties_file` names another master or deploy mode.
+        ConfigurationError: `conf` or `properties_file` names another master or deploy mode; or an
+            entry of `conf` or `env_vars` is None, whose text would be None.
     """
-    for text in unused_settings(target, given, worker_queue):
+    _check_values(given)
+    # spark-submit reads its defaults only without `properties_file`.
+    defaults = environment.get("SPARK_CONF_DIR") or environment.get("SPARK_HOME", "") + "/conf"
+    file = Path(given.properties_file or f"{defaults}/spark-defaults.conf")
+    properties = _properties_in(file)
+    has_queue = target.has_queue or bool(properties.get(YARN_QUEUE))
+    for text in unused_settings(replace(target, has_queue=has_queue), given, worker_queue):
         log.warning("%s", text)
     used = {_MASTER: target.master, DEPLOY_MODE: target.deploy_mode}
     for name, value in used.items():
@@ -57,12 +68,14 @@ def check_settings(
                 f"conf[{name!r}] is {other!r}, but the job is submitted with {value!r}, from"
                 f" connection {target.conn_id!r} or the argument deploy_mode; remove it from conf"
             )
-    if target.has_deploy_mode:
-        return
-    # spark-submit reads its defaults only without `properties_file`.
-    defaults = environment.get("SPARK_CONF_DIR") or environment.get("SPARK_HOME", "") + "/conf"
-    file = Path(given.properties_file or f"{defaults}/spark-defaults.conf")
-    if (mode := _mode_in(file)) not in (None, target.deploy_mode):
+    master = properties.get(_MASTER, target.master)
+    if given.properties_file and master != target.master:
+        log.warning(
+            "%s: %s=%s has no effect: the job is submitted to %s, from connection %s",
+            *(file, _MASTER, master, target.master, target.conn_id),
+        )
+    mode = properties.get(DEPLOY_MODE, target.deploy_mode)
+    if not target.has_deploy_mode and mode != target.deploy_mode:
         fault = (
             f"{file} sets {DEPLOY_MODE} to {mode!r}, but the driver runs in deploy mode"
             f" {target.deploy_mode}. Set the operator's deploy_mode, or the extra deploy-mode of"
@@ -71,6 +84,15 @@ def check_settings(
         if given.properties_file:
             raise ConfigurationError(fault)
         log.warning("%s", fault)  # all jobs of this worker share the defaults
+
+
+def _check_values(given: SparkArguments) -> None:
+    for argument, entries in (("conf", given.conf), ("env_vars", given.env_vars)):
+        for name, value in (entries or {}).items():
+            if value is None:
+                raise ConfigurationError(
+                    f"{argument}[{name!r}] is None; give a value, or remove it"
+                )
 
 
 def unused_settings(
@@ -101,15 +123,11 @@ def _unused(target: SparkTarget, given: SparkArguments) -> Iterator[tuple[str, s
         yield "java_class", "the application is a Python program"
 
 
-def _mode_in(path: Path) -> str | None:
-    """Return the deploy mode in a file of Spark's properties; None without one, or on an error."""
+def _properties_in(path: Path) -> dict[str, str]:
+    """Return Spark's properties in a file; none if the file is missing or cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return None  # spark-submit reports a missing file
-    found = None
-    for line in lines:
-        name, _, value = line.strip().replace("=", " ", 1).replace(":", " ", 1).partition(" ")
-        if name == DEPLOY_MODE:
-            found = value.strip()
-    return found
+        return {}  # spark-submit reports a missing file
+    found = map(_PROPERTY.fullmatch, map(str.strip, lines))
+    return {one[1]: one[2] for one in found if one}

@@ -104,6 +104,7 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
         InvalidNameError: the table's name is not of the form `db.table`.
     """
     _check_no_parameters(value, argument)
+    _check_no_none(value, argument)
     given = known_keys(SourceSpec, _with_versions(value, argument), argument)
     for key in ("format", "location", "table", "query"):
         if given.get(key) is not None:
@@ -163,6 +164,7 @@ def merge_clause(value: object, argument: str) -> MergeClause:
             does not allow the action.
     """
     given = known_keys(MergeClause, value, argument)
+    _check_no_none(given, argument)
     for key in ("when", "action"):
         if key not in given:
             raise ConfigurationError(f"{argument} lacks {key!r}")
@@ -251,12 +253,17 @@ def _check_no_parameters(value: object, argument: str) -> None:
         )
 
 
+def _check_no_none(value: object, argument: str) -> None:
+    """Raise an error for None: a template may give it by mistake, such as for a version."""
+    for name, one in value.items() if isinstance(value, Mapping) else ():
+        if one is None:
+            raise ConfigurationError(f"{argument}[{name!r}] is None; give a value, or remove it")
+
+
 def _options(value: object, argument: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {value!r}")
-    for name, one in value.items():
-        if one is None:  # its text would be None
-            raise ConfigurationError(f"{argument}[{name!r}] is None; give a value, or remove it")
+    _check_no_none(value, argument)  # its text would be None
     options = {str(k): str(v) for k, v in value.items()}
     check_options(options, argument)
     return options
@@ -282,7 +289,7 @@ def _with_versions(value: object, argument: str) -> object:
     """Return a copy of a source mapping with the version of `table` moved into `versions`."""
     if not isinstance(value, Mapping):
         return value
-    asked = {key: value[key] for key in _AS_OF if value.get(key) is not None}
+    asked = {key: value[key] for key in _AS_OF if key in value}
     rest = {key: one for key, one in value.items() if key not in _AS_OF}
     if rest.get("versions") is not None:
         rest["versions"] = _versions(rest["versions"], f"{argument}['versions']")
@@ -327,7 +334,7 @@ def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> 
     """
     if not isinstance(value, Mapping):
         return value
-    known = {f.name for f in fields(cls)}
+    known = {*_AS_OF, *(f.name for f in fields(cls))}
     return {
         key: entry if is_settled(entry) else stand_ins.get(key)
         for key, entry in value.items()

@@ -40,6 +40,10 @@ def test_a_query_may_give_a_version_for_each_view() -> None:
     [
         ({"table": "db.t", "version": 1, "tag": "a"}, "mutually exclusive"),
         ({"table": "db.t", "version": "one"}, "not a version number"),
+        ({"table": "db.t", "timestamp": 20260101}, "timestamp 20260101 is not a time"),
+        ({"table": "db.t", "tag": 20260101}, "tag 20260101 is not a valid name"),
+        ({"table": "db.t", "tag": None}, "'tag'. is None; give a value"),
+        ({"table": "db.t", "versions": None}, "'versions'. is None; give a value"),
         ({"location": "/x", "format": "orc", "version": 1}, "set the version of 'table'"),
         (
             {"table": "db.t", "version": 1, "versions": {"source": "version 2"}},
