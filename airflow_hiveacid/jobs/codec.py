@@ -24,11 +24,8 @@ from airflow_hiveacid.format.errors import ContractVersionError
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """The result of `json.loads`; nested values are also JSON values."""
 
-CONTRACT_VERSION: Final = 14
+CONTRACT_VERSION: Final = 1
 """The version of the contract, incremented whenever a field is added, removed or redefined."""
-
-FIRST_WITH_INSTALLATION: Final = 10
-"""The first contract version in which a job key contains the Airflow installation."""
 
 _T = TypeVar("_T")
 
@@ -86,20 +83,6 @@ def read_object(text: str, *, reader: Side) -> dict[str, Any]:
             side=(reader.other if is_older or found is None else reader).value,
         )
     return data
-
-
-def version_of(text: str) -> int | None:
-    """Return the contract version in a JSON text; None if the text has no version.
-
-    Example:
-        >>> version_of('{"version": 9, "kind": "clean"}'), version_of("[")
-        (9, None)
-    """
-    try:
-        found = json.loads(text)["version"]
-    except (ValueError, RecursionError, LookupError, TypeError):
-        return None
-    return found if isinstance(found, int) else None
 
 
 def from_json(cls: type[_T], data: object, *, reader: Side, path: str = "") -> _T:

@@ -69,7 +69,6 @@ from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.run_identity import (
-    earlier_key_of,
     generation_of,
     key_of,
     note_delivered,
@@ -583,7 +582,6 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
     ) -> JobSpec:
         return JobSpec(
             job_key=key_of(context, number),
-            earlier_key=earlier_key_of(context, number),
             generation=generation_of(context),
             attempt=str(AttemptId.new(context["ti"].try_number)),
             **self.rerun_terms(),

@@ -25,7 +25,7 @@ from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.statements.notes import Order, StatementNote
-from airflow_hiveacid.operators.submission.run_identity import earlier_key_of, generation_of, key_of
+from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
@@ -155,7 +155,6 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         settings = HiveAcidHook(self.hive_acid_conn_id).settings
         return Order(
             job_key=key_of(context, number),
-            earlier_key=earlier_key_of(context, number),
             generation=generation_of(context),
             attempt=str(AttemptId.new(context["ti"].try_number)),
             on_rerun=self.rerun_terms()["on_rerun"],

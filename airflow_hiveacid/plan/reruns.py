@@ -35,17 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The current run of a job.
-
-    `earlier_key` is the key that releases before `FIRST_WITH_INSTALLATION` used for the job.
-    """
+    """The current run of a job."""
 
     job_key: str
     generation: int
     attempt: AttemptId
     statement: Mapping[str, str]
     on_rerun: OnRerun = field(default=OnRerun.APPLY)
-    earlier_key: str | None = None
 
 
 def earlier_run(

@@ -408,7 +408,6 @@ def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
         job_key=spec.job_key,
         attempt=attempt,
         first_txn_id=first,
-        earlier_key=spec.earlier_key,
     )
     try:
         restart_state.handover.hold_locks(fencing_token, map(TableRef.parse, spec.targets))

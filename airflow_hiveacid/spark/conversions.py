@@ -72,7 +72,6 @@ def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converte
         ref=ref,
         to=to,
         job_key=job.spec.job_key,
-        earlier_key=job.spec.earlier_key,
         attempt=AttemptId.parse(job.spec.attempt),
         lock_timeout_s=job.spec.lock_timeout_s,
         heartbeat_s=job.spec.heartbeat_s,
@@ -87,7 +86,6 @@ def _exchange(job: JobContext, ref: TableRef) -> Exchange:
         ref=ref,
         terms=LockTerms(
             job_key=job.spec.job_key,
-            earlier_key=job.spec.earlier_key,
             attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
         ),

@@ -177,7 +177,7 @@ def findings(event: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def omitted_findings(event: dict[str, Any]) -> int:
-    """Return how many findings of the poll the event leaves out; earlier releases left out none."""
+    """Return how many findings of the poll the event leaves out."""
     match event:
         case {"due_omitted": int(number)}:
             return number

@@ -319,14 +319,7 @@ def _promises_of(client: MetastorePort, table: TableInfo, notes: VersionNotes) -
 
 
 def _may_be_cleaned(entry: CompactionEntry) -> bool:
-    """Return True if a server's cleaner may have removed files after a compaction.
-
-    A queue entry keeps its worker ID until it is marked as compacted. So if a failed entry still
-    has the ID of our worker, its compaction was never published. Earlier releases left such
-    entries.
-    """
-    if entry.state is CompactionState.FAILED and entry.has_our_worker:
-        return False
+    """Return True if a server's cleaner may have removed files after a compaction."""
     return entry.is_committed or entry.state not in _NEVER_CLEANED
 
 

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.operators.submission.run_identity import (
-    DELIVERED_KEY,
-    INSTALLATION_KEY,
-    earlier_key_of,
     installation,
     key_of,
 )
@@ -48,31 +44,16 @@ def test_a_retry_and_a_clear_keep_the_job_key_if_the_installation_setting_change
     for try_number in (2, 3):
         again = context_of(try_number=try_number, task_state_store=store)
         assert key_of(again) == first == f"{KEY}@blue"
-        assert earlier_key_of(again) == KEY  # what an earlier release has done is looked up, too
-
-
-@pytest.mark.parametrize("left", [DELIVERED_KEY, ATTEMPT_KEY])
-def test_a_task_that_started_under_an_earlier_release_keeps_its_job_key(
-    named: Callable[[str], None], left: str
-) -> None:
-    store = StateStore()
-    store.set(left, "1-000000000000")
-    named("blue")
-    for try_number in (2, 3):
-        context = context_of(try_number=try_number, task_state_store=store)
-        assert (key_of(context), earlier_key_of(context)) == (KEY, None)
-    assert store[INSTALLATION_KEY] == {"name": ""}
 
 
 def test_the_first_try_that_leaves_a_note_sets_the_installation_of_all_later_tries(
     named: Callable[[str], None],
 ) -> None:
-    """What an earlier release may have done under its key all the same is looked up, too."""
     store = StateStore()
     named("blue")
     for try_number in (2, 3):
         context = context_of(try_number=try_number, task_state_store=store)
-        assert (key_of(context), earlier_key_of(context)) == (f"{KEY}@blue", KEY)
+        assert key_of(context) == f"{KEY}@blue"
         named("green")
 
 

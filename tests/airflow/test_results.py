@@ -160,7 +160,6 @@ def _query(names: list[str]) -> JobResult:
 
     order: Any = SimpleNamespace(
         job_key="k",
-        earlier_key=None,
         generation=0,
         attempt=str(AttemptId.new(1)),
         lock_timeout_s=1.0,

@@ -46,7 +46,6 @@
     |  |- CompactionCancelledError     a user or the server withdrew the running compaction
     |  |- KeepingRefusedError          retryable: a pending compaction may remove files
     |  |- FencedError                  a newer copy of this task is running
-    |  |  `- FencedByEarlierReleaseError  retryable: an earlier release runs the newer copy
     |  |- EarlierRunUnknownError       it is unknown whether an earlier try was committed
     |  `- CommitStateUnknownError      the response to a commit was lost; do not roll back
     |- StorageError
@@ -152,7 +151,6 @@ from airflow_hiveacid.format.errors.transactions import (
     CompactionFailedError,
     CompactionNotDoneError,
     EarlierRunUnknownError,
-    FencedByEarlierReleaseError,
     FencedError,
     LockNotAcquiredError,
     OvertakenError,
@@ -219,7 +217,6 @@ __all__ = [
     "ExpressionError",
     "FeedError",
     "FeedOvertakenError",
-    "FencedByEarlierReleaseError",
     "FencedError",
     "HiveAcidError",
     "InputError",

@@ -126,20 +126,6 @@ class FencedError(TransactionError):
         )
 
 
-class FencedByEarlierReleaseError(FencedError, RetryableError):
-    """A driver from an earlier release is doing the same job, so this copy has stopped."""
-
-    def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
-        super().__init__(job_key=job_key, txn_id=txn_id, newer_txn_id=newer_txn_id)
-        message = (
-            f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} does the"
-            " same job, and an earlier release submitted its driver as a later try. None of our"
-            " changes are visible. Retry when that driver has ended; the retry does not repeat a"
-            " committed change"
-        )
-        self.args = (message,)
-
-
 class CommitStateUnknownError(TransactionError):
     """The response to a commit was lost, so its outcome is unknown; nothing was rolled back."""
 

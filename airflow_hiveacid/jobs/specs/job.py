@@ -152,9 +152,8 @@ class JobSpec:
     """A job with its metastore, its settings, and the key that makes it run only once.
 
     `job_key` is `dag_id/run_id/task_id/map_index@installation`. `job_key` omits the try number,
-    because all tries have the same key. `earlier_key` is the key that earlier releases used. A job
-    that was already committed under this earlier key is not repeated. `generation` is incremented
-    when this task is cleared after a success. `attempt` is the ID of this submission
+    because all tries have the same key. `generation` is incremented when this task is cleared after
+    a success. `attempt` is the ID of this submission
     (`format.attempts`). `ledger_retention_s` says how long the ledger keeps the entry of this job.
     The application writes its `JobResult` to `result_uri`. The application writes no result if
     `result_uri` is None. `start_timeout_s` limits the wait for the first executor; None means
@@ -179,7 +178,6 @@ class JobSpec:
     start_timeout_s: float | None = None
     conflict_policy: ConflictPolicy | None = None
     default_conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
-    earlier_key: str | None = None
     allow_unsafe_expressions: bool = False
     follower_uri: str | None = None
     worker_file: str | None = None
@@ -276,7 +274,6 @@ class JobSpec:
             start_timeout_s=envelope.start_timeout_s,
             conflict_policy=envelope.conflict_policy,
             default_conflict_policy=envelope.default_conflict_policy,
-            earlier_key=envelope.earlier_key,
             allow_unsafe_expressions=envelope.allow_unsafe_expressions,
             follower_uri=envelope.follower_uri,
             worker_file=envelope.worker_file,
@@ -299,7 +296,6 @@ class _Envelope:
     start_timeout_s: float | None
     conflict_policy: ConflictPolicy | None
     default_conflict_policy: ConflictPolicy
-    earlier_key: str | None
     allow_unsafe_expressions: bool
     follower_uri: str | None
     worker_file: str | None
@@ -316,7 +312,6 @@ def _digests(job: Job) -> dict[str, str]:
     if isinstance(source := parts.pop("source", None), dict):
         parts |= {f"source.{name}": value for name, value in source.items()}
     for name in ("parameters", "source.parameters"):
-        # jobs without parameters have the same digests as in earlier releases
         if not parts.get(name):
             parts.pop(name, None)
     return {name: _digest(value) for name, value in {"kind": kind_of(job), **parts}.items()}

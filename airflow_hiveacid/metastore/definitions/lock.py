@@ -39,12 +39,9 @@ class LockTerms:
     """The owner and time-out of a lock request.
 
     If `job_key` is None, no other copies of the job are fenced.
-
-    `earlier_key` is the job key in an earlier release (`fencing.FencingToken`).
     """
 
     job_key: str | None = None
-    earlier_key: str | None = None
     attempt: AttemptId = field(default_factory=AttemptId.new)
     lock_timeout_s: float
     clock: Clock = field(default_factory=SystemClock)
@@ -85,7 +82,6 @@ def _acquire(
             job_key=terms.job_key,
             attempt=terms.attempt,
             first_txn_id=txn_id,
-            earlier_key=terms.earlier_key,
         )
 
     def end_older() -> bool:

@@ -212,7 +212,6 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     partition: PartitionName | None,
     compaction_type: CompactionType,
     job_key: str,
-    earlier_key: str | None = None,
     attempt: AttemptId | None = None,
     lock_timeout_s: float,
     heartbeat_s: float | None = None,
@@ -254,7 +253,6 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     transaction = begin(
         client,
         job_key=job_key,
-        earlier_key=earlier_key,
         attempt=attempt,
         job_part=str(partition or ""),
         reads=[access],

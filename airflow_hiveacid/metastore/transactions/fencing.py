@@ -15,16 +15,11 @@ cluster's queue, and then start after the try that replaces it. If two copies be
 try, the newer copy is the copy whose first transaction has the higher ID. If a copy reopens its
 transaction, it keeps its rank.
 
-A driver of an earlier release uses a job key without the installation's name. Such a driver also
-counts as a copy (`FencingToken.earlier_key`). In the agent info, this release writes a mark before
-the digest. The mark shows that the locks are not from an earlier release, even if the installation
-has no name. See docs/decisions/ledger.md.
-
 Example:
     >>> attempt = AttemptId.parse("2-00c0ffee0123")
     >>> token = FencingToken(job_key="dag/run/task/-1", attempt=attempt, first_txn_id=TxnId(7))
     >>> token.agent_info
-    'dag/run/task/-1|#68777a37417a417682d8dd4cf3b70225.e3b0c44298fc@7~2-00c0ffee0123'
+    'dag/run/task/-1#68777a37417a417682d8dd4cf3b70225.e3b0c44298fc@7~2-00c0ffee0123'
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
-from airflow_hiveacid.format.errors import FencedByEarlierReleaseError, FencedError, MetastoreError
+from airflow_hiveacid.format.errors import FencedError, MetastoreError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.locks import presence_of_compactions
 
@@ -58,11 +53,7 @@ COMPACTOR: Final = re.compile(r"hiveacid (minor|major) compaction")
 _LONGEST: Final = 128
 _DIGEST_CHARACTERS: Final = 32
 _PART_CHARACTERS: Final = 12
-# The mark is written after the readable part of the job key. Earlier releases wrote no mark, and
-# Airflow's keys never contain this character.
-_MARK: Final = "|"
 _AGENT_INFO: Final = re.compile(
-    rf"(?P<mark>{re.escape(_MARK)}?)"
     r"#(?P<digest>[0-9a-f]{32})\.(?P<part>[0-9a-f]{12})@(?P<first>\d+)~"
     rf"(?P<attempt>{ATTEMPT_PATTERN})\Z"
 )
@@ -74,15 +65,13 @@ _log = logging.getLogger(__name__)
 class FencingToken:
     """The identity of a copy of a job; the agent info of the copy's locks contains it.
 
-    `part` distinguishes the job's parallel transactions. `earlier_key` is the key of the same job
-    in an earlier release.
+    `part` distinguishes the job's parallel transactions.
     """
 
     job_key: str
     attempt: AttemptId
     part: str = ""
     first_txn_id: TxnId
-    earlier_key: str | None = None
 
     @property
     def rank(self) -> tuple[int, TxnId]:
@@ -105,7 +94,7 @@ class FencingToken:
     @property
     def agent_info(self) -> str:
         """The agent info of locks: the start of the job key, then digest, rank and attempt."""
-        tail = f"{_MARK}#{self.digest}.{self.part_digest}@{self.first_txn_id}~{self.attempt}"
+        tail = f"#{self.digest}.{self.part_digest}@{self.first_txn_id}~{self.attempt}"
         # Use only ASCII, since some databases store the column in a one-byte character set.
         readable = self.job_key.encode("ascii", "replace").decode("ascii")
         return readable[: _LONGEST - len(tail)] + tail
@@ -116,8 +105,6 @@ class Rival:
     """A transaction of another copy of the same job, with that copy's rank."""
 
     txn_id: TxnId
-    digest: str
-    is_of_earlier_release: bool
     part_digest: str
     attempt: AttemptId
     first_txn_id: TxnId
@@ -142,8 +129,6 @@ def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
         if match and match["digest"] == digest and lock.txn_id is not None:
             found[lock.txn_id] = Rival(
                 txn_id=lock.txn_id,
-                digest=digest,
-                is_of_earlier_release=not match["mark"],
                 part_digest=match["part"],
                 attempt=AttemptId.parse(match["attempt"]),
                 first_txn_id=TxnId(int(match["first"])),
@@ -184,18 +169,10 @@ def newer(fencing_token: FencingToken, copies: Iterable[Rival]) -> tuple[Rival, 
 def find_copies(
     client: MetastorePort, fencing_token: FencingToken, refs: Iterable[TableRef]
 ) -> tuple[Rival, ...]:
-    """Return the transactions of this job part that have locks on the tables, sorted by ID.
-
-    A transaction under `earlier_key` is included only if an earlier release runs it. An
-    installation without a name may use the same key for a different job.
-    """
+    """Return the transactions of this job part that have locks on the tables, sorted by ID."""
     locks = [lock for ref in sorted(set(refs)) for lock in client.show_locks(ref)]
-    copies = list(copies_of(fencing_token.job_key, locks))
-    if fencing_token.earlier_key is not None:
-        earlier = copies_of(fencing_token.earlier_key, locks)
-        copies += (copy for copy in earlier if copy.is_of_earlier_release)
-    of_part = (copy for copy in copies if copy.part_digest == fencing_token.part_digest)
-    return tuple(sorted(of_part, key=lambda copy: copy.txn_id))
+    copies = copies_of(fencing_token.job_key, locks)
+    return tuple(copy for copy in copies if copy.part_digest == fencing_token.part_digest)
 
 
 def fence(
@@ -248,16 +225,8 @@ def raise_if_fenced(
 
 
 def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> FencedError:
-    """Return an error that contains the newest copy's transaction ID.
-
-    If the newer copy is a try of the same task, this copy must not be retried. If an earlier
-    release runs the newer copy, a retry is allowed. If the newer copy fails, only a retry can
-    finish the job.
-    """
-    own = [copy for copy in ahead if copy.digest == fencing_token.digest]
-    kind = FencedError if own else FencedByEarlierReleaseError
-    newest = (own or ahead)[-1]
-    return kind(job_key=fencing_token.job_key, txn_id=txn_id, newer_txn_id=newest.txn_id)
+    """Return an error that contains the newest copy's transaction ID."""
+    return FencedError(job_key=fencing_token.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
 
 
 def abort_job(

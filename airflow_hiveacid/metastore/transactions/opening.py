@@ -84,7 +84,6 @@ class Plan:
     on_step: Callable[[str], None]
     on_lost: Callable[[], None]
     presence: TableRef | None = None
-    earlier_key: str | None = None
 
     @property
     def written(self) -> tuple[TableRef, ...]:
@@ -381,7 +380,6 @@ class _Opening:
             attempt=self.plan.attempt,
             part=self.plan.job_part,
             first_txn_id=self.first_txn_id,
-            earlier_key=self.plan.earlier_key,
         )
 
     @property

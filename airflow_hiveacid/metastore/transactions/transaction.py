@@ -428,7 +428,6 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     client: MetastorePort,
     *,
     job_key: str | None,
-    earlier_key: str | None = None,
     attempt: AttemptId | None = None,
     job_part: str = "",
     reads: Sequence[TableAccess] = (),
@@ -454,7 +453,6 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
             a clone.
         job_key: Identifies the task across tries. Of several copies with the same key, only the
             newest continues. None disables the search for copies.
-        earlier_key: The job's key in an earlier release. A driver of that release also counts as a
             copy.
         attempt: The run of the task; None creates a new ID.
         job_part: Distinguishes a job's parallel transactions.
@@ -495,7 +493,6 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         raise ValueError("`presence` is only for a transaction without writes")
     plan = Plan(
         job_key=job_key,
-        earlier_key=earlier_key,
         attempt=attempt or AttemptId.new(),
         job_part=job_part,
         reads=tuple(reads),

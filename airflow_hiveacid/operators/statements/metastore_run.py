@@ -35,7 +35,6 @@ def run_in_metastore(
         statement,
         terms=LockTerms(
             job_key=order.job_key,
-            earlier_key=order.earlier_key,
             attempt=AttemptId.parse(order.attempt),
             lock_timeout_s=order.lock_timeout_s,
         ),

@@ -49,7 +49,6 @@ class Order:
     on_rerun: OnRerun
     metastore: MetastoreEndpoint
     lock_timeout_s: float
-    earlier_key: str | None = None
     targets: tuple[str, ...]
 
 

@@ -28,7 +28,6 @@ from urllib.parse import urlsplit
 from airflow.sdk import conf
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,11 +107,6 @@ def key_of(context: Context, number: int = 1) -> str:
     return _key(context, _kept_installation(context), number)
 
 
-def earlier_key_of(context: Context, number: int = 1) -> str | None:
-    """Return this job's key in earlier releases, or None if they used the same key."""
-    return _key(context, "", number) if _kept_installation(context) else None
-
-
 def _key(context: Context, installation: str, number: int) -> str:
     ti = context["ti"]
     key = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
@@ -124,9 +118,7 @@ def _key(context: Context, installation: str, number: int) -> str:
 def _kept_installation(context: Context) -> str:
     """Return the installation name that the first try has stored; store it if it is missing.
 
-    The name is empty if the task has no state store, or if the store has notes from an earlier
-    release. A driver that an earlier release submitted may still wait in a cluster, and its job key
-    has no installation name.
+    The name is empty if the task has no state store.
     """
     from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
 
@@ -136,8 +128,7 @@ def _kept_installation(context: Context) -> str:
     noted: Any = store.get(INSTALLATION_KEY)
     if isinstance(noted, dict):
         return str(noted.get("name", ""))
-    is_of_earlier_release = any(store.get(key) is not None for key in (DELIVERED_KEY, ATTEMPT_KEY))
-    name = "" if is_of_earlier_release else installation()
+    name = installation()
     store.set(INSTALLATION_KEY, {"name": name}, retention=NEVER_EXPIRE)
     return name
 

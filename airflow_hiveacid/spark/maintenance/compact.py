@@ -116,7 +116,6 @@ class Compactor:
     on_step: Callable[[str], None]
     known: Snapshot | None = None
     policy: ConflictPolicy = ConflictPolicy.HIVE
-    earlier_key: str | None = None
     requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
     shared: SharedNotes
     window: Window = field(default_factory=Window)
@@ -162,7 +161,6 @@ class Compactor:
                 partition=in_queue(partition),
                 compaction_type=CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR,
                 job_key=self.job_key,
-                earlier_key=self.earlier_key,
                 attempt=self.attempt,
                 lock_timeout_s=self.lock_timeout_s,
                 heartbeat_s=self.heartbeat_s,

@@ -59,7 +59,6 @@ class TableCompaction:
             table=self.facts.table,
             spec=self.facts.spec,
             job_key=job.spec.job_key,
-            earlier_key=job.spec.earlier_key,
             attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
             heartbeat_s=job.spec.heartbeat_s,

@@ -79,7 +79,6 @@ class Converter:
     lock_timeout_s: float
     heartbeat_s: float | None
     on_step: Callable[[str], None]
-    earlier_key: str | None = None
 
     def convert(self) -> ConversionOutcome:
         """Convert the table, unless it is already of the requested kind.
@@ -103,7 +102,6 @@ class Converter:
                 begin(
                     self.client,
                     job_key=self.job_key,
-                    earlier_key=self.earlier_key,
                     attempt=self.attempt,
                     reads=[access],
                     lock_timeout_s=self.lock_timeout_s,

@@ -130,7 +130,6 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
     tables: Sequence[str],
     *,
     job_key: str,
-    earlier_key: str | None = None,
     attempt: AttemptId | None = None,
     lock_timeout_s: float = 60.0,
     on_step: Callable[[str], None] = _ignore,
@@ -161,7 +160,6 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
                 begin(
                     client,
                     job_key=job_key,
-                    earlier_key=earlier_key,
                     attempt=attempt,
                     reads=reads,
                     lock_timeout_s=lock_timeout_s,

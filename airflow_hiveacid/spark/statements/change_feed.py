@@ -21,7 +21,6 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled
 from airflow_hiveacid.format.table import PartitionName, TableRef
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, FIRST_WITH_INSTALLATION
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.plan.reruns import differing_parts
@@ -88,7 +87,6 @@ def feed_changes(job: JobContext) -> JobResult:
             job.client,
             [spec.target],
             job_key=job.spec.job_key,
-            earlier_key=job.spec.earlier_key,
             attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
             on_step=job.on_step,
@@ -164,7 +162,6 @@ def _next_range(
         asked=_asked(job),
         held=dict(changes.held) if is_whole else {**held, **changes.held},
         keys=keys,
-        contract=CONTRACT_VERSION,
     )
     job.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
@@ -237,8 +234,6 @@ def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
         ConfigurationError: the run has written a range with different arguments.
     """
     own = feed.written_by(job.spec.job_key)
-    if own is None and job.spec.earlier_key is not None:
-        own = feed.written_by(job.spec.earlier_key, before=FIRST_WITH_INSTALLATION)
     if own is None:
         return None
     differing = differing_parts(own.asked, _asked(job)) if own.asked else ()
@@ -291,7 +286,7 @@ def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None
     Raises:
         ConfigurationError: the primary key has changed.
     """
-    if last.keys is not None and {*last.keys} != {*keys}:
+    if {*last.keys} != {*keys}:
         old, new = (", ".join(names) or "none" for names in (last.keys, keys))
         raise ConfigurationError(
             f"the feed at {feed.location} uses the keys {old}, but the present primary key"

@@ -24,7 +24,6 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.metastore_statements import DropTable, RenameTable
 from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -44,12 +43,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.writing.context import JobContext
 
 MADE_BY: Final = "hiveacid.made.by"
-"""Table parameter: key, generation and contract version of the job that created the table.
-
-Releases before `FIRST_WITH_INSTALLATION` omitted the contract version.
-"""
-
-_PARTS_OF_EARLIER: Final = 2
+"""Table parameter: key and generation of the job that created the table."""
 
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
@@ -90,11 +84,8 @@ def create_and_fill(job: JobContext) -> JobResult:
 
 def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResult:
     """Return the result for a table that already exists, or raise an error."""
-    key, _, rest = there.parameters.get(MADE_BY, "").partition("#")
-    generation = rest.partition("#")[0]
+    key, _, generation = there.parameters.get(MADE_BY, "").partition("#")
     is_own = key == _digest(spec, job.spec.job_key)
-    if job.spec.earlier_key is not None and _is_of_earlier_release(there):
-        is_own = is_own or key == _digest(spec, job.spec.earlier_key)
     result = JobResult(
         kind=job.spec.kind,
         job_key=job.spec.job_key,
@@ -133,7 +124,7 @@ def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTabl
     parameters = {
         **spec.properties,
         **({} if spec.comment is None else {"comment": spec.comment}),
-        MADE_BY: f"{_digest(spec, job.spec.job_key)}#{job.spec.generation}#{CONTRACT_VERSION}",
+        MADE_BY: f"{_digest(spec, job.spec.job_key)}#{job.spec.generation}",
     }
     return define(
         str(hidden),
@@ -205,11 +196,6 @@ def _remove_leftovers(job: JobContext, spec: CreateAsSpec) -> None:
     own = TableRef.parse(spec.hidden_prefix(job.spec.job_key))
     names = job.client.list_tables(own.db)
     left = [TableRef(own.db, name) for name in names if name.startswith(own.name)]
-    if job.spec.earlier_key is not None:
-        earlier = TableRef.parse(spec.hidden_prefix(job.spec.earlier_key))
-        found = (TableRef(own.db, name) for name in names if name.startswith(earlier.name))
-        tables = (found_table(job.client, ref) for ref in found)
-        left += [t.ref for t in tables if t is not None and _is_of_earlier_release(t)]
     for ref in left:
         log.warning("removing a table left by an earlier try table=%s", ref)
         drop = DropTable(target=str(ref), if_exists=True, purge=True)
@@ -228,16 +214,9 @@ def _remove(job: JobContext, hidden: TableRef) -> None:
 def _terms(job: JobContext) -> LockTerms:
     return LockTerms(
         job_key=job.spec.job_key,
-        earlier_key=job.spec.earlier_key,
         attempt=AttemptId.parse(job.spec.attempt),
         lock_timeout_s=job.spec.lock_timeout_s,
     )
-
-
-def _is_of_earlier_release(table: TableInfo) -> bool:
-    """Return True if the table is from a release without installation names in job keys."""
-    parts = table.parameters.get(MADE_BY, "").split("#")
-    return len(parts) == _PARTS_OF_EARLIER
 
 
 def _digest(spec: CreateAsSpec, job_key: str) -> str:

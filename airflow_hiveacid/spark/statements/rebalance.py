@@ -336,7 +336,6 @@ def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
             job.client,
             [str(rebalancing.table.ref)],
             job_key=job.spec.job_key,
-            earlier_key=job.spec.earlier_key,
             attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
             on_step=job.on_step,

@@ -415,7 +415,6 @@ def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResu
             job.client,
             [str(table.ref)],
             job_key=job.spec.job_key,
-            earlier_key=job.spec.earlier_key,
             attempt=AttemptId.parse(job.spec.attempt),
             lock_timeout_s=job.spec.lock_timeout_s,
             on_step=job.on_step,

@@ -263,7 +263,6 @@ def _order(
             attempt=AttemptId.parse(spec.attempt),
             statement=spec.statement,
             on_rerun=spec.on_rerun,
-            earlier_key=spec.earlier_key,
         ),
         accesses=tuple(
             dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses
@@ -301,7 +300,7 @@ def already_done(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResu
     Raises:
         EarlierRunUnknownError: the ledger's entry has no readable result.
     """
-    result = _result_of(job, write, earlier)
+    result = _result_of(write, earlier)
     log.warning(
         "applying nothing (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
         " the task)%s",
@@ -317,8 +316,8 @@ def already_done(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResu
     return dataclasses.replace(result, status=JobStatus.ALREADY_DONE)
 
 
-def _result_of(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult:
-    """Return a ledger entry's result; an entry of an earlier release gives only basic fields.
+def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
+    """Return a ledger entry's result.
 
     Raises:
         EarlierRunUnknownError: the entry has no readable result.
@@ -326,14 +325,6 @@ def _result_of(job: JobContext, write: Write, earlier: LedgerEntry) -> JobResult
     try:
         return JobResult.parse(earlier.result)
     except ContractVersionError as error:
-        if isinstance(error.found, int) and error.found < error.supported:
-            return JobResult(
-                kind=job.spec.kind,
-                job_key=job.spec.job_key,
-                status=JobStatus.ALREADY_DONE,
-                table=", ".join(map(str, write.tables)),
-                txn_id=earlier.txn_id,
-            )
         raise EarlierRunUnknownError(
             table=next(iter(write.tables)),
             job_key=earlier.job_key,

@@ -23,7 +23,6 @@ from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.format.winner import Winner
-from airflow_hiveacid.jobs.codec import FIRST_WITH_INSTALLATION, version_of
 from airflow_hiveacid.metastore.transactions.unchanged import check_table
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import earlier_run
@@ -135,11 +134,8 @@ class TableWrite:
         return earlier_run(run, known, self.table, self._txn.txn_id)
 
     def _entries(self) -> tuple[LedgerEntry, ...]:
-        """Return this job's entries, including entries of earlier releases under another key."""
-        run = self._order.run
-        found = list(self._ledger.entries(run.job_key))
-        if run.earlier_key is not None:
-            found += (e for e in self._ledger.entries(run.earlier_key) if _is_of_earlier_release(e))
+        """Return this job's entries, the confirmed ones last."""
+        found = self._ledger.entries(self._order.run.job_key)
         return tuple(sorted(found, key=lambda e: e.is_confirmed))
 
     def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
@@ -451,12 +447,6 @@ class TableWrite:
             for home in sorted(self._homes)
             for token in sorted(self._tokens)
         )
-
-
-def _is_of_earlier_release(entry: LedgerEntry) -> bool:
-    """Return True if the entry may be from a release without installation names in job keys."""
-    version = version_of(entry.result)
-    return not entry.is_legible or (version is not None and version < FIRST_WITH_INSTALLATION)
 
 
 def _is_base(directory: StagedDirectory) -> bool:

@@ -275,7 +275,6 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
         with begin(
             client,
             job_key=order.run.job_key,
-            earlier_key=order.run.earlier_key,
             attempt=order.run.attempt,
             reads=order.reads,
             writes=order.accesses,

@@ -84,8 +84,7 @@ class FeedNote:
     condition that selected the rows; blank means no condition. `asked` has digests of the arguments
     that determine which changes are written, and in what form. `held` has the newest write of each
     partition at `until` (`format.state.versions.newest_of`). `keys` are the columns that identified
-    updates. `contract` is the writer's version of the job contract. `keys` and `contract` are None
-    in notes of earlier releases.
+    updates.
     """
 
     table: str
@@ -103,8 +102,7 @@ class FeedNote:
     where: str = ""
     asked: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
-    keys: tuple[str, ...] | None = None
-    contract: int | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,28 +128,14 @@ class ChangeFeed:
         """
         return next(self._notes(), None)
 
-    def written_by(self, job_key: str, *, before: int | None = None) -> FeedNote | None:
+    def written_by(self, job_key: str) -> FeedNote | None:
         """Return the range that a job wrote; None if it wrote no range, or the range was removed.
-
-        Args:
-            job_key: the job.
-            before: consider only ranges that were written under a lower version of the job
-                contract.
 
         Raises:
             HiveAcidError: as `last`.
         """
         notes = each_in_threads(self._note, sorted(self._begun(), reverse=True))
-        return next(
-            (
-                note
-                for note in notes
-                if note is not None
-                and note.job_key == job_key
-                and (before is None or (note.contract or 0) < before)
-            ),
-            None,
-        )
+        return next((n for n in notes if n is not None and n.job_key == job_key), None)
 
     def _notes(self) -> Iterator[FeedNote]:
         """Yield the notes of all ranges, newest first."""
@@ -319,15 +303,14 @@ def feed_note(location: str, content: bytes) -> FeedNote:
         if body.pop("version") != _NOTE_VERSION:
             reason = "a different release wrote its last note"
             raise FeedError(location=location, reason=reason)
-        keys = body.get("keys")
-        lists = {"files": tuple(body["files"]), "keys": None if keys is None else tuple(keys)}
+        lists = {"files": tuple(body["files"]), "keys": tuple(body["keys"])}
         note = FeedNote(**{**body, **lists})
         # The feed's readers get these paths. A note may not lead them to another directory.
         paths = [*note.files, *([note.directory] if note.directory else [])]
         if not all(stays_below(path) and "/" not in path for path in paths):
             raise FeedError(location=location, reason="its last note names a path elsewhere")
         numbers = (note.since, note.until, note.size_bytes, *note.rows.values())
-        for number in (*numbers, *note.births.values(), note.contract or 0):
+        for number in (*numbers, *note.births.values()):
             whole_number(number)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FeedError(location=location, reason=f"its last note is invalid: {error!r}") from error

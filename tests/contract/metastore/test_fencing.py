@@ -7,12 +7,9 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
-    FencedByEarlierReleaseError,
     FencedError,
-    RetryableError,
 )
-from airflow_hiveacid.metastore.locks import LockRequest, components_for
-from airflow_hiveacid.metastore.transactions.fencing import FencingToken, abort_job
+from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 
@@ -39,12 +36,10 @@ def job(
     part: str = "",
     attempt: AttemptId | None = None,
     first_txn_id: TxnId | None = None,
-    earlier_key: str | None = None,
 ) -> AbstractContextManager[MetastoreTransaction]:
     return begin(
         bench.client(),
         job_key=key,
-        earlier_key=earlier_key,
         job_part=part,
         attempt=attempt,
         writes=[access(table, operation)],
@@ -164,77 +159,16 @@ def test_a_job_whose_tables_are_unknown_is_aborted_on_all_of_them(
     assert abort_job(client, KEY, TRY_1, []) == ()
 
 
-def earlier_release(client: MetastorePort, table: TableInfo, attempt: AttemptId = TRY_1) -> TxnId:
-    """What a driver of an earlier release has opened and locked, under a key without a name."""
-    txn_id = client.open_txn()
-    fencing_token = FencingToken(job_key=KEY, attempt=attempt, first_txn_id=txn_id)
-    request = LockRequest(
-        txn_id=txn_id,
-        components=components_for([], [access(table, INSERT)], client.generation),
-        agent_info=fencing_token.agent_info.replace("|#", "#"),
-    )
-    client.lock(request)
-    return txn_id
-
-
-@pytest.mark.parametrize("operation", [INSERT, OVERWRITE])
-def test_a_driver_of_an_earlier_release_counts_as_an_older_copy_and_is_aborted(
-    bench: Bench, client: MetastorePort, operation: DataOperation
-) -> None:
-    table = bench.table()
-    left = earlier_release(client, table)
-    with job(
-        bench, table, operation, key=f"{KEY}@blue", earlier_key=KEY, attempt=AttemptId.new(1)
-    ) as new:
-        assert client.valid_txns().is_aborted(left)
-        assert {lock.txn_id for lock in client.show_locks(table.ref)} == {new.txn_id}
-    assert client.valid_txns().is_visible(new.txn_id)
-
-
-def test_a_job_raises_a_retryable_error_while_an_earlier_release_runs_a_later_try(
-    bench: Bench, client: MetastorePort
-) -> None:
-    """A run that is deleted and made again counts its tries from 1; that driver goes on."""
-    table = bench.table()
-    left = earlier_release(client, table, AttemptId(3, "3" * 12))
-    with (
-        pytest.raises(FencedByEarlierReleaseError, match="an earlier release") as caught,
-        job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1),
-    ):
-        pytest.fail("the body must not run")
-    assert (caught.value.retryable, caught.value.newer_txn_id) == (True, left)
-    client.commit_txn(left)
-    with job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1) as again:
-        assert again.snapshot.txns.is_visible(left)
-
-
 def test_a_job_of_an_unnamed_installation_is_not_a_copy_of_a_job_of_a_named_one(
     bench: Bench,
 ) -> None:
     table = bench.table()
     with job(bench, table, attempt=AttemptId(3, "3" * 12)) as other:
-        with job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1) as named:
+        with job(bench, table, key=f"{KEY}@blue", attempt=TRY_1) as named:
             other.ensure_alive()
             named.ensure_alive()
-        with job(bench, table, key=f"{KEY}@blue", earlier_key=KEY, attempt=AttemptId.new(9)):
+        with job(bench, table, key=f"{KEY}@blue", attempt=AttemptId.new(9)):
             other.confirm_alive()
-
-
-def test_a_later_try_with_the_same_job_key_takes_precedence_over_an_earlier_release(
-    bench: Bench, client: MetastorePort
-) -> None:
-    """It ends ours for good; the other one would end it for now."""
-    table, key = bench.table(), f"{KEY}@blue"
-    with job(bench, table, key=key, attempt=AttemptId(2, "2" * 12)) as newer:
-        left = earlier_release(client, table, AttemptId(3, "3" * 12))
-        with (
-            pytest.raises(FencedError) as caught,
-            job(bench, table, key=key, earlier_key=KEY, attempt=TRY_1),
-        ):
-            pytest.fail("the body must not run")
-        assert not isinstance(caught.value, RetryableError)
-        assert caught.value.newer_txn_id == newer.txn_id
-        client.abort_txn(left)
 
 
 @pytest.mark.parametrize("other", [AttemptId(2, "1" * 12), AttemptId(1, "f" * 12)])

@@ -18,7 +18,6 @@ from airflow_hiveacid.metastore.transactions.fencing import (
     abort_job,
     copies_of,
     is_of_this_provider,
-    job_digest,
     job_key_in,
     newer,
     older,
@@ -60,18 +59,10 @@ def fencing_token(first_txn_id: int, key: str = KEY, attempt: AttemptId = TRY_1)
 def rival(txn_id: int, first_txn_id: int, attempt: AttemptId) -> Rival:
     return Rival(
         txn_id=TxnId(txn_id),
-        digest=job_digest(KEY),
-        is_of_earlier_release=False,
         part_digest="",
         attempt=attempt,
         first_txn_id=TxnId(first_txn_id),
     )
-
-
-def earlier(text: str) -> str:
-    """The same lock's text as an earlier release wrote it."""
-    assert text.count("|#") == 1
-    return text.replace("|#", "#")
 
 
 @pytest.mark.parametrize("key", ["", "k", KEY, "d" * 500, "täglich/日次", "a#b@7"])
@@ -85,17 +76,12 @@ def test_the_fencing_token_fits_the_metastores_column_and_is_recognised(
     assert text.isascii()
     (copy,) = copies_of(key, [lock(text, 9)])
     assert (copy.txn_id, copy.first_txn_id, copy.attempt) == (9, first_txn_id, attempt)
-    assert not copy.is_of_earlier_release
-    (copy,) = copies_of(key, [lock(earlier(text), 9)])
-    assert (copy.txn_id, copy.first_txn_id, copy.attempt) == (9, first_txn_id, attempt)
-    assert copy.is_of_earlier_release
 
 
 def test_the_beginning_of_the_job_key_is_readable_in_the_fencing_token() -> None:
     assert fencing_token(7).agent_info.startswith(KEY[:40])
-    for text in (fencing_token(7).agent_info, earlier(fencing_token(7).agent_info)):
-        assert KEY.startswith(job_key_in(text))
-        assert is_of_this_provider(text)
+    assert KEY.startswith(job_key_in(fencing_token(7).agent_info))
+    assert is_of_this_provider(fencing_token(7).agent_info)
 
 
 def test_locks_of_other_jobs_and_programs_are_not_copies_of_the_job() -> None:
@@ -150,17 +136,15 @@ def begin_job(client: FakeClient, table: TableInfo, begun: list[TxnId]) -> None:
     client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
 
 
-def test_a_lock_for_a_definition_aborts_the_transaction_of_an_earlier_release(
+def test_a_lock_for_a_definition_aborts_the_transaction_of_an_older_copy(
     server: FakeMetastore, table: TableInfo, clock: ManualClock
 ) -> None:
     client = FakeClient(server)
     components = components_for([], [access(table, DataOperation.INSERT)], client.generation)
     txn_id = client.open_txn()
-    text = earlier(fencing_token(txn_id).agent_info)
+    text = fencing_token(txn_id).agent_info
     client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=text))
-    terms = LockTerms(
-        job_key=f"{KEY}@blue", earlier_key=KEY, attempt=TRY_1, lock_timeout_s=0, clock=clock
-    )
+    terms = LockTerms(job_key=KEY, attempt=TRY_2, lock_timeout_s=0, clock=clock)
     with locked(client, components, terms):
         assert client.valid_txns().is_aborted(txn_id)
 

@@ -457,13 +457,13 @@ def test_a_failed_partition_that_still_exists_fails_the_job(
 def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: Warehouse) -> None:
     table = warehouse.table("a", 3)
     job = warehouse.job("default.*")
-    job.spec = replace(job.spec, earlier_key="earlier", heartbeat_s=7.0)
+    job.spec = replace(job.spec, heartbeat_s=7.0)
     job.policy_of = lambda _: ConflictPolicy.STRICT
     spec = job.spec.job.of_table("default.a")
     of = TableCompaction.of(job, CompactionFacts.of(warehouse.client, table, spec))
     compactor = of.compactor(job, warehouse.client)
     assert compactor.policy is ConflictPolicy.STRICT
-    assert (compactor.job_key, compactor.earlier_key) == ("dag/run/compact/-1", "earlier")
+    assert compactor.job_key == "dag/run/compact/-1"
     assert (compactor.lock_timeout_s, compactor.heartbeat_s) == (5.0, 7.0)
     assert compactor.requests is of.facts.requests
     assert compactor.known is of.facts.known

@@ -106,7 +106,6 @@ def run(
         spec=SimpleNamespace(
             kind="compact",
             job_key=key,
-            earlier_key=None,
             attempt=f"1-{uuid4().hex[:12]}",
             lock_timeout_s=5.0,
             heartbeat_s=None,

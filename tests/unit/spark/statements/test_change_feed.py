@@ -183,24 +183,16 @@ def test_a_change_feed_with_a_changed_primary_key_is_refused(tmp_path: Path) -> 
     last = feed.last()
     assert last is not None
     _check_keys(feed, last, ("id", "day"))
-    _check_keys(feed, note(0, "one"), ("id",))  # an earlier release's
     for keys in ((), ("id",)):
         with pytest.raises(ConfigurationError, match="uses the keys id, day"):
             _check_keys(feed, last, keys)
 
 
-@pytest.mark.parametrize(("contract", "is_own"), [(None, True), (9, True), (10, False)])
-def test_a_range_that_an_earlier_release_wrote_belongs_to_the_same_run(
-    tmp_path: Path, contract: int | None, *, is_own: bool
-) -> None:
-    """Earlier keys named no installation; an unnamed installation has such keys today, too."""
+def test_a_range_belongs_to_the_run_that_wrote_it(tmp_path: Path) -> None:
     feed = ChangeFeed(f"file:{tmp_path}/feed")
-    written = replace(note(0, "k"), contract=contract)
+    written = note(0, "k")
     feed.publish(feed.new_directory(0, "a"), written, {})
-    spec: Any = SimpleNamespace(job_key="k@blue", earlier_key="k", statement={})
-    job: Any = SimpleNamespace(spec=spec)
-    assert _own(feed, job) == (written if is_own else None)
-    spec.earlier_key = None
-    assert _own(feed, job) is None
-    spec.job_key = "k"
+    job: Any = SimpleNamespace(spec=SimpleNamespace(job_key="k", statement={}))
     assert _own(feed, job) == written
+    job.spec.job_key = "k@blue"
+    assert _own(feed, job) is None

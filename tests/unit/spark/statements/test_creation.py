@@ -9,7 +9,6 @@ import pytest
 
 from airflow_hiveacid.format.errors import DefinitionError
 from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
@@ -31,20 +30,19 @@ KEY, NAMED = "dag/run/task/-1", "dag/run/task/-1@blue"
 SPEC = CreateAsSpec(target="default.t", source=SourceSpec(table="default.s"))
 
 
-def job(client: FakeClient, key: str = NAMED, earlier_key: str | None = KEY) -> Any:  # noqa: ANN401 - a stand-in
+def job(client: FakeClient) -> Any:  # noqa: ANN401 - a stand-in
     spec = JobSpec(
-        job_key=key,
-        earlier_key=earlier_key,
+        job_key=NAMED,
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
         job=SPEC,
     )
     return SimpleNamespace(spec=spec, client=client, job_of=lambda _: SPEC)
 
 
-def maker(key: str, version: int | None) -> str:
-    """What the parameter says of a table that a job made, by the contract of its release."""
+def maker(key: str) -> str:
+    """What the parameter says of a table that a job made."""
     digest = SPEC.hidden_prefix(key).removeprefix(SPEC.target).strip("_")
-    return f"{digest}#0" if version is None else f"{digest}#0#{version}"
+    return f"{digest}#0"
 
 
 def make(client: FakeClient, root: Path, name: str, made_by: str) -> None:
@@ -59,56 +57,42 @@ def make(client: FakeClient, root: Path, name: str, made_by: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("key", "version"), [(KEY, None), (NAMED, CONTRACT_VERSION), (NAMED, CONTRACT_VERSION + 1)]
-)
-def test_a_table_that_this_job_created_with_any_release_is_not_created_again(
-    client: FakeClient, tmp_path: Path, key: str, version: int | None
+def test_a_table_that_this_job_created_is_not_created_again(
+    client: FakeClient, tmp_path: Path
 ) -> None:
-    make(client, tmp_path, "default.t", maker(key, version))
+    make(client, tmp_path, "default.t", maker(NAMED))
     assert create_and_fill(job(client)).status is JobStatus.ALREADY_DONE
 
 
-@pytest.mark.parametrize(
-    ("key", "version"),
-    [(KEY, CONTRACT_VERSION), (f"{KEY}@green", CONTRACT_VERSION), (f"{KEY}0", None)],
-)
+@pytest.mark.parametrize("key", [KEY, f"{KEY}@green", f"{KEY}0"])
 def test_a_table_that_a_different_job_created_is_refused(
-    client: FakeClient, tmp_path: Path, key: str, version: int | None
+    client: FakeClient, tmp_path: Path, key: str
 ) -> None:
     """An installation without a name has the same key, but is a different one."""
-    make(client, tmp_path, "default.t", maker(key, version))
+    make(client, tmp_path, "default.t", maker(key))
     with pytest.raises(DefinitionError, match="already exists"):
         create_and_fill(job(client))
 
 
-def test_a_job_without_an_installation_name_finds_its_table_of_an_earlier_release(
-    client: FakeClient, tmp_path: Path
-) -> None:
-    make(client, tmp_path, "default.t", maker(KEY, None))
-    assert create_and_fill(job(client, KEY, None)).status is JobStatus.ALREADY_DONE
-
-
-def test_a_table_property_names_the_job_and_contract_that_created_the_table(
+def test_a_table_property_names_the_job_that_created_the_table(
     client: FakeClient, tmp_path: Path
 ) -> None:
     make(client, tmp_path, "default.s", "")
     made = _new_table(job(client), SPEC, TableRef("default", "hidden"))
-    assert made.parameters[MADE_BY] == maker(NAMED, CONTRACT_VERSION)
+    assert made.parameters[MADE_BY] == maker(NAMED)
 
 
 def test_unfinished_tables_of_this_job_are_removed_and_no_others(
     client: FakeClient, tmp_path: Path
 ) -> None:
     tries = {
-        f"{SPEC.hidden_prefix(NAMED)}1": maker(NAMED, CONTRACT_VERSION),
-        f"{SPEC.hidden_prefix(KEY)}2": maker(KEY, None),
-        f"{SPEC.hidden_prefix(KEY)}3": maker(KEY, CONTRACT_VERSION),
-        f"{SPEC.hidden_prefix(KEY + '0')}4": maker(KEY + "0", None),
+        f"{SPEC.hidden_prefix(NAMED)}1": maker(NAMED),
+        f"{SPEC.hidden_prefix(KEY)}2": maker(KEY),
+        f"{SPEC.hidden_prefix(KEY + '0')}3": maker(KEY + "0"),
     }
     for name, made_by in tries.items():
         make(client, tmp_path, name, made_by)
     _remove_leftovers(job(client), SPEC)
     assert sorted(f"default.{n}" for n in client.list_tables("default")) == sorted(
-        name for name in tries if name.endswith(("3", "4"))
+        name for name in tries if name.endswith(("2", "3"))
     )

@@ -38,12 +38,10 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
-from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.spark.writing import abandoned, publish
@@ -65,6 +63,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.spark.writing.context import JobContext
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
@@ -89,7 +88,6 @@ class Job:
     generation: int = 0
     at: dict[str, Callable[[], object]] | None = None
     result: str = "{}"
-    earlier_key: str | None = None
 
     def order(self) -> WriteOrder:
         return WriteOrder(
@@ -99,7 +97,6 @@ class Job:
                 attempt=self.attempt,
                 statement={"kind": self.operation.value},
                 on_rerun=OnRerun.APPLY,
-                earlier_key=self.earlier_key,
             ),
             accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
             lock_timeout_s=5,
@@ -861,55 +858,9 @@ def test_an_invalid_result_in_a_ledger_entry_is_reported(job: Job, result: str) 
     assert job.client.show_locks(job.table.ref) == ()
 
 
-def test_a_change_that_an_earlier_release_committed_is_not_repeated(job: Job) -> None:
-    """Its results have other fields, but the work is committed."""
-    result = answer(job, '{"version": 9, "kind": "delete"}')
-    assert (result.status, result.txn_id) == (JobStatus.ALREADY_DONE, 1)
-    assert (result.kind, result.table) == ("delete", str(job.table.ref))
-
-
-def test_a_change_committed_under_the_job_key_of_an_earlier_release_is_not_repeated(
-    job: Job,
-) -> None:
-    """Earlier keys named no installation; a run that is deleted and recreated finds the entry."""
-    replace(job, result='{"version": 9, "kind": "delete"}').run()
-    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
-    assert named.run().state is WriteState.ABORTED  # already done
-
-
-def test_a_damaged_ledger_entry_under_the_key_of_an_earlier_release_stops_the_job(job: Job) -> None:
-    """Only its text names its release, so the job does not ignore it, and changes nothing."""
-    replace(job, result='{"version": 9, "kind": "delete"}').run()
-    hidden = Path(job.table.location.removeprefix("file:")) / HIDDEN_DIRECTORY
-    (done,), (prepared,) = hidden.glob("*.done.json"), hidden.glob("*.prepared.json")
-    done.write_text("{")
-    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
-    assert named.run().state is WriteState.ABORTED  # already done, as the prepared one says
-    prepared.write_text("{")
-    with pytest.raises(EarlierRunUnknownError, match="is damaged"):
-        named.run()
-    assert {*hidden.glob("*.done.json"), *hidden.glob("*.prepared.json")} == {done, prepared}
-
-
-def test_the_transaction_of_an_earlier_release_of_the_job_is_aborted_before_the_write(
-    job: Job,
-) -> None:
-    client = job.client
-    (access,) = job.order().accesses
-    left = client.open_txn()
-    text = FencingToken(job_key=job.key, attempt=FIRST, first_txn_id=left).agent_info.replace(
-        "|#", "#"
-    )
-    components = components_for([], [access], client.generation)
-    client.lock(LockRequest(txn_id=left, components=components, agent_info=text))
-    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key, attempt=SECOND)
-    assert named.run().state is WriteState.COMMITTED
-    assert client.valid_txns().is_aborted(left)
-
-
 def test_a_job_of_an_installation_without_a_name_is_a_different_job(job: Job) -> None:
-    replace(job, result='{"version": 10, "kind": "delete"}').run()
-    named = replace(job, key=f"{job.key}@blue", earlier_key=job.key)
+    job.run()
+    named = replace(job, key=f"{job.key}@blue")
     assert named.run().state is WriteState.COMMITTED
     assert replace(named, attempt=SECOND).run().state is WriteState.ABORTED  # already done
     assert replace(named, key=f"{job.key}@green").run().state is WriteState.COMMITTED
