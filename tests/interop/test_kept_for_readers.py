@@ -70,6 +70,7 @@ def test_replaced_files_stay_until_a_query_of_hive_ends(
 
 
 @pytest.mark.judge
+@pytest.mark.long
 @pytest.mark.promise("L8")
 def test_replaced_files_stay_until_a_query_of_trino_ends(
     lab4: Lab, hive_metastore: LocalMetastore

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from tests.judges.bare import BareReader
 
 ALL: Final = "db.t:1:9223372036854775807::"
-ZONES: Final = sorted(set(JAVA["offsets"]) - JAVAS_OWN - LATER_LAWS)
+# Their times depend on the release of the JDK: the database made four of these zones links to other
+# zones in 2024, and Java's releases differ in the summer of Windhoek.
+OF_A_RELEASE: Final = frozenset({"Africa/Windhoek", "CST6CDT", "EST5EDT", "MST7MDT", "PST8PDT"})
+ZONES: Final = sorted(set(JAVA["offsets"]) - JAVAS_OWN - LATER_LAWS - OF_A_RELEASE)
 
 
 def hives(reader: BareReader, path: Path, type_: str) -> list[Any]:
