@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -47,7 +49,7 @@ from tests.support.spark_lab import native_files, with_settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tests.support.spark_lab import Lab
 
@@ -478,8 +480,12 @@ def made_odd(lab: Lab, kind: TransactionalKind, format_: FileFormat) -> list[str
 
 
 def answers(frame: DataFrame, filters: Sequence[str]) -> dict[str, list[int]]:
-    """The rows of each filter, alone, so that Spark may push it to the files."""
-    return {one: sorted(row.id for row in frame.where(one).collect()) for one in filters}
+    """The rows of each filter, over a scan of its own, so that Spark may push it to the files."""
+    scans = [frame.where(one).selectExpr(f"{n} n", "id") for n, one in enumerate(filters)]
+    found: dict[str, list[int]] = {one: [] for one in filters}
+    for number, row_id in reduce(DataFrame.union, scans).collect():
+        found[filters[number]].append(row_id)
+    return {one: sorted(ids) for one, ids in found.items()}
 
 
 @pytest.mark.parametrize(
