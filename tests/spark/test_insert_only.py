@@ -496,6 +496,7 @@ def answers(frame: DataFrame, filters: Sequence[str]) -> dict[str, list[int]]:
         (INSERT_ONLY, FileFormat.PARQUET),
     ],
 )
+@pytest.mark.long_cases("*.FULL_ACID-*", "*.PARQUET")
 def test_a_filter_hides_no_row_of_odd_values_before_or_after_a_compaction(
     lab4: Lab, kind: TransactionalKind, format_: FileFormat
 ) -> None:
