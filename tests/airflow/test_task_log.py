@@ -95,7 +95,7 @@ FAILURES: Final[Mapping[str, Failure]] = {
     "the driver ends without a result": Failure(tells={"answers": False}),
     "the result is truncated": Failure(tells={"cut": 40}),
     "the result is of another job": Failure(tells={"job_key": "another"}),
-    "another release answers": Failure(tells={"version": 1}),
+    "another release answers": Failure(tells={"version": 0}),
     "no Java": Failure(
         tells={"answers": False, "exit_code": 1, "says": "/nix/bin/java: No such file"},
         environment={"JAVA_HOME": "/nix"},

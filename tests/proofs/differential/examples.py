@@ -75,7 +75,8 @@ def _first(answer: Answer) -> str:
     """Return an answer's value in the first row or group."""
     if isinstance(answer, Refusal):
         return ERROR
-    value = answer.by_row[min(answer.by_row)]  # type: ignore[type-var]  # the keys are numbers
+    keys = [key for key in answer.by_row if isinstance(key, int)]
+    value = answer.by_row[min(keys)]
     if value is BROKEN:
         return ERROR
     return "NULL" if value is None else str(value)
