@@ -103,6 +103,25 @@ class Engines:
         answers: dict[int, Answer] = {**refused, **dict(zip(taken, found, strict=True))}
         return [answers[number] for number in range(len(expressions))]
 
+    def rows_in_hive(self, query: str) -> list[list[Any]]:
+        """Return the rows of a query as a task of Hive's in its current database has them."""
+        self.judge.execute("DROP TABLE IF EXISTS answered")
+        self.judge.execute(f"CREATE TEMPORARY TABLE answered STORED AS ORC AS {query}")
+        kinds = [kind.strip() for _, kind, *_ in self.judge.execute("DESCRIBE answered")]
+        return [
+            [of_hive(value, kind) for value, kind in zip(row, kinds, strict=True)]
+            for row in self.judge.execute("SELECT * FROM answered")
+        ]
+
+    def rows_here(self, query: str) -> list[list[Any]]:
+        """Return the rows of a query in the frame that a job makes of it."""
+        frame = self.frame(query)
+        kinds = [field.dataType for field in frame.schema.fields]
+        return [
+            [of_spark(value, kind) for value, kind in zip(row, kinds, strict=True)]
+            for row in frame.collect()
+        ]
+
     def _hive(self, expressions: Sequence[str], form: Form) -> list[Answer]:
         self.judge.execute("DROP TABLE IF EXISTS asked")
         query = form.select(expressions, TABLE)

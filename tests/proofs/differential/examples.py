@@ -19,7 +19,7 @@ from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential.engines import GROUPS, ROWS, Refusal
 from tests.proofs.differential.known import entries
-from tests.proofs.differential.values import BROKEN, of_hive, of_spark
+from tests.proofs.differential.values import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ def _hives(engines: Engines, db: str, example: Example) -> str:
     try:
         if example.statement:
             engines.judge.execute(example.statement)
-        return _rows_in_hive(engines, example.sql)
+        return _text(engines.rows_in_hive(example.sql))
     except JudgeError:
         return ERROR
 
@@ -115,35 +115,15 @@ def _hives(engines: Engines, db: str, example: Example) -> str:
 def _ours(engines: Engines, example: Example) -> str:
     try:
         if not example.statement:
-            return _rows_here(engines, example.sql)
+            return _text(engines.rows_here(example.sql))
         engines.lab.script(example.statement)
     except (HiveAcidError, *SPARK_ERRORS):
         return ERROR
     engines.judge.execute(f"use {engines.lab.db}")
-    return _rows_in_hive(engines, example.sql)
+    return _text(engines.rows_in_hive(example.sql))
 
 
-def _rows_in_hive(engines: Engines, query: str) -> str:
-    judge = engines.judge
-    judge.execute("DROP TABLE IF EXISTS answered")
-    judge.execute(f"CREATE TEMPORARY TABLE answered STORED AS ORC AS {query}")
-    kinds = [kind.strip() for _, kind, *_ in judge.execute("DESCRIBE answered")]
-    return _text(
-        [of_hive(value, kind) for value, kind in zip(row, kinds, strict=True)]
-        for row in judge.execute("SELECT * FROM answered")
-    )
-
-
-def _rows_here(engines: Engines, query: str) -> str:
-    frame = engines.frame(query)
-    kinds = [field.dataType for field in frame.schema.fields]
-    return _text(
-        [of_spark(value, kind) for value, kind in zip(row, kinds, strict=True)]
-        for row in frame.collect()
-    )
-
-
-def _text(rows: Iterator[list[Any]]) -> str:
+def _text(rows: list[list[Any]]) -> str:
     """Return rows as sorted texts, such as `1 NULL; 2 x`; `no row` without rows."""
     lines = (" ".join("NULL" if v is None else str(v) for v in row) for row in rows)
     return "; ".join(sorted(lines)) or "no row"

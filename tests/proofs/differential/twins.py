@@ -24,7 +24,7 @@ from tests.proofs.differential import statements
 from tests.proofs.differential.cases import Outcome, Seen
 from tests.proofs.differential.known import statement_names
 from tests.proofs.differential.statements import TOTALS
-from tests.proofs.differential.values import of_hive, of_spark, same, sort_key
+from tests.proofs.differential.values import same, sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ class Twins:
             ours: list[Any] | Exception
             try:
                 if written.is_query:
-                    ours = self._rows_here(written.text)
+                    ours = self._engines.rows_here(written.text)
                 else:
                     self._engines.lab.run(statement.job)  # type: ignore[arg-type]
                     ours = []
@@ -98,29 +98,14 @@ class Twins:
             theirs = asked.result()
         return self._compared(written, ours, theirs)
 
-    def _rows_here(self, query: str) -> list[Any]:
-        frame = self._engines.frame(query)
-        kinds = [field.dataType for field in frame.schema.fields]
-        return [
-            [of_spark(value, kind) for value, kind in zip(row, kinds, strict=True)]
-            for row in frame.collect()
-        ]
-
     def _hive(self, written: Written) -> list[Any] | JudgeError:
-        judge = self._engines.judge
         try:
-            if not written.is_query:
-                judge.execute(written.text)
-                return []
-            judge.execute("DROP TABLE IF EXISTS answered")
-            judge.execute(f"CREATE TEMPORARY TABLE answered STORED AS ORC AS {written.text}")
-            kinds = [kind.strip() for _, kind, *_ in judge.execute("DESCRIBE answered")]
-            return [
-                [of_hive(value, kind) for value, kind in zip(row, kinds, strict=True)]
-                for row in judge.execute("SELECT * FROM answered")
-            ]
+            if written.is_query:
+                return self._engines.rows_in_hive(written.text)
+            self._engines.judge.execute(written.text)
         except JudgeError as error:
             return error
+        return []
 
     def _compared(
         self, written: Written, ours: list[Any] | Exception, theirs: list[Any] | JudgeError

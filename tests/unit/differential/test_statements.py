@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential.cases import Outcome
+from tests.proofs.differential.engines import Engines
 from tests.proofs.differential.stores import SOURCES, stored
 from tests.proofs.differential.twins import Twins
 
@@ -36,7 +38,9 @@ class Judge:
 
 def outcomes(judge: Judge, run: Callable[[object], None], seed: int = 3) -> set[Outcome]:
     lab = SimpleNamespace(db="ours", run=run)
-    engines = SimpleNamespace(lab=lab, judge=judge, frame=lambda _query: Frame())
+    engines: Any = SimpleNamespace(lab=lab, judge=judge, frame=lambda _query: Frame())
+    engines.rows_here = partial(Engines.rows_here, engines)
+    engines.rows_in_hive = partial(Engines.rows_in_hive, engines)
     done = Twins(engines, "theirs", seed).done(60, print)  # type: ignore[arg-type]
     return {one.outcome for one in done if not one.written.is_query and not one.written.marks}
 
