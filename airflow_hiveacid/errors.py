@@ -1,7 +1,9 @@
 """Errors that users may want to catch.
 
 `HiveAcidError` is the base class of all errors of this provider. After a `RetryableError`, the
-caller may repeat the request. After an `InputError`, a retry is useless; nothing was written.
+caller may repeat the request. After an `InputError`, a retry is useless; nothing was written. If
+`error.retryable` is true for any other error, its cause or the outcome is unknown: a retry may
+help, but only a retry of the same task, or under the same key, never applies a change twice.
 
 Example:
     from airflow_hiveacid.errors import VersionGoneError
@@ -52,11 +54,13 @@ from airflow_hiveacid.format.errors import (
     MetastoreAnswerError,
     MetastoreCallError,
     MetastoreError,
+    MetastoreInternalError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     MetastoreVersionError,
     NotEnoughHistoryError,
     NotTransactionalError,
+    OtherOwnerError,
     OvertakenError,
     PartitionNotFoundError,
     PartitionsFailedError,
@@ -71,6 +75,7 @@ from airflow_hiveacid.format.errors import (
     StatementChangedError,
     StatementOrderError,
     StorageError,
+    StoreFullError,
     StoreUnavailableError,
     StructFieldsError,
     TableChangedError,
@@ -81,6 +86,7 @@ from airflow_hiveacid.format.errors import (
     TaskKilledError,
     TransactionAbortedError,
     TransactionError,
+    TwinRowIdsError,
     TypeMismatchError,
     UnknownColumnError,
     UnsafeTextError,
@@ -139,11 +145,13 @@ __all__ = [
     "MetastoreAnswerError",
     "MetastoreCallError",
     "MetastoreError",
+    "MetastoreInternalError",
     "MetastoreLoginError",
     "MetastoreUnavailableError",
     "MetastoreVersionError",
     "NotEnoughHistoryError",
     "NotTransactionalError",
+    "OtherOwnerError",
     "OvertakenError",
     "PartitionNotFoundError",
     "PartitionsFailedError",
@@ -158,6 +166,7 @@ __all__ = [
     "StatementChangedError",
     "StatementOrderError",
     "StorageError",
+    "StoreFullError",
     "StoreUnavailableError",
     "StructFieldsError",
     "TableChangedError",
@@ -168,6 +177,7 @@ __all__ = [
     "TaskKilledError",
     "TransactionAbortedError",
     "TransactionError",
+    "TwinRowIdsError",
     "TypeMismatchError",
     "UnknownColumnError",
     "UnsafeTextError",

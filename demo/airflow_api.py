@@ -139,11 +139,12 @@ class AirflowApi:
         events = self._pages("/api/v2/assets/events?order_by=timestamp", "asset_events")
         return tuple(event["uri"] for event in events)
 
-    def trigger(self, dag_id: str, run_id: str) -> None:
-        """Trigger a DAG run with this ID, unless a run with this ID exists."""
+    def trigger(self, dag_id: str, run_id: str, **params: object) -> None:
+        """Trigger a DAG run with this ID and these params, unless a run with this ID exists."""
         path = f"/api/v2/dags/{quote(dag_id)}/dagRuns"
         try:
-            self._call("POST", path, {"dag_run_id": run_id, "logical_date": None})
+            body = {"dag_run_id": run_id, "logical_date": None, "conf": params}
+            self._call("POST", path, body)
         except AirflowApiError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise

@@ -168,6 +168,7 @@ class AirflowServer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             timeout=_COMMAND_TIMEOUT_S,
             check=False,
         )

@@ -42,7 +42,7 @@ class MarkedProcess:
         """Inspect a process; return None if it has exited, or is not part of the demonstration."""
         try:
             variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-            stat = (_PROC / str(pid) / "stat").read_text()
+            stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
         except OSError:  # it has ended, or belongs to another user
             return None
         # A zombie, whose parent has not read its exit status, has an empty environment.

@@ -20,7 +20,6 @@ from airflow_hiveacid.format.errors import (
     tree,
     versions,
 )
-from airflow_hiveacid.hooks.failures import FINAL_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,8 +68,7 @@ def _classes(module: ModuleType) -> list[type[HiveAcidError]]:
 
 def _row(cls: type[HiveAcidError]) -> str:
     meaning = (cls.__doc__ or "").splitlines()[0]
-    is_final = issubclass(cls, FINAL_ERRORS) and not cls.retryable
-    return f"| `{cls.__name__}` | {'no' if is_final else 'yes'} | {meaning} |"
+    return f"| `{cls.__name__}` | {'yes' if cls.retryable else 'no'} | {meaning} |"
 
 
 if __name__ == "__main__":

@@ -308,6 +308,18 @@ _MAINTAIN: Final = (
         ),
     ),
     Command(
+        name="own",
+        help="record that a table owns its directory, after a move or restore of a metastore",
+        function="own:own",
+        description=(
+            "Record that the table of this metastore owns its directory, so that maintenance works"
+            " on it, and not the table of another metastore or of an earlier name. Use this only if"
+            " no other table uses the directory any more. Files that another metastore has written"
+            " meanwhile are still refused."
+        ),
+        arguments=(TABLE, OUTPUT),
+    ),
+    Command(
         name="convert",
         help="convert a flat table to a transactional table, or the reverse",
         function="convert:convert",

@@ -36,6 +36,7 @@ class CheckFailedError(HiveAcidError):
 
     def __init__(self, *, failed: Sequence[HiveAcidError], of: int) -> None:
         self.first = failed[0]
+        self.retryable = failed[0].retryable
         super().__init__(f"{len(failed)} of {of} steps failed")
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.format.records.commits import time_text
 
 if TYPE_CHECKING:
@@ -67,11 +68,15 @@ def shown(answer: Answer, form: str) -> str:
         case "yaml":
             import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only this form needs it
 
-            return str(yaml.safe_dump(list(answer.records), sort_keys=False, allow_unicode=True))
+            text = str(yaml.safe_dump(list(answer.records), sort_keys=False, allow_unicode=True))
+            if printable(text, keep="\n") == text:
+                return text
+            # YAML's own escapes, which also escape every letter outside ASCII
+            return str(yaml.safe_dump(list(answer.records), sort_keys=False))
         case "plain":
             return plain_table(answer.records, _columns(answer))
         case _:
-            lines = [_printable(answer.head, keep="\n"), _printable(answer.foot, keep="\n")]
+            lines = [printable(answer.head, keep="\n"), printable(answer.foot, keep="\n")]
             if not answer.is_text and answer.records:
                 lines.insert(1, table(answer.records, _columns(answer)).rstrip("\n"))
             return "".join(f"{line}\n" for line in lines if line)
@@ -113,14 +118,7 @@ def plain_table(records: Sequence[Record], columns: Sequence[Column]) -> str:
 
 
 def _cells(columns: Sequence[Column], record: Record) -> list[str]:
-    return [_printable(column.text(record)) for column in columns]
-
-
-def _printable(text: str, keep: str = "") -> str:
-    """Escape control characters, so that names from other clients cannot control the terminal."""
-    return "".join(
-        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
-    )
+    return [printable(column.text(record)) for column in columns]
 
 
 # ---- columns -------------------------------------------------------------------------------------

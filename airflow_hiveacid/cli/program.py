@@ -30,6 +30,7 @@ from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE, option_name
 from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY, Command
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,6 +42,15 @@ _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
 _PACKAGES: Final = {"google": "protobuf", "hdfs_native": "hdfs-native"}
 """The packages on PyPI whose modules have a different name."""
+
+
+class _LogFormatter(logging.Formatter):
+    """Lines of a log in which names from other clients cannot control the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's message, and its traceback if it has one."""
+        record.msg, record.args = printable(record.getMessage()), None
+        return super().format(record)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -99,6 +109,8 @@ def run(command: Command, options: argparse.Namespace) -> int:
     out = sys.stdout
     # Thrift's own log would repeat the error message that we print.
     logging.getLogger("thrift").addHandler(logging.NullHandler())
+    if logging.lastResort is not None:  # without Airflow, it prints warnings to standard error
+        logging.lastResort.setFormatter(_LogFormatter())
     try:
         # Airflow's loggers would write lines between our records.
         with redirect_stdout(sys.stderr):
@@ -161,5 +173,5 @@ def _about_missing(module: str) -> str:
 
 
 def _fail(message: str, status: int) -> int:
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {printable(message)}\n")
     return status

@@ -19,6 +19,7 @@ import enum
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import MetastoreVersionError
+from airflow_hiveacid.format.server_enum import ServerEnum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,7 @@ class DataOperation(enum.Enum):
     OVERWRITE = "overwrite"
 
 
-class LockType(enum.Enum):
+class LockType(ServerEnum):
     """The type of a lock, from shared to exclusive; only V4 has EXCL_WRITE."""
 
     SHARED_READ = "shared_read"
@@ -61,7 +62,7 @@ class LockLevel(enum.Enum):
     PARTITION = "partition"
 
 
-class LockState(enum.Enum):
+class LockState(ServerEnum):
     """The metastore's answer to a lock request.
 
     ABORT: the request's transaction is aborted or unknown. NOT_ACQUIRED: the lock is held by
@@ -134,14 +135,15 @@ def may_share(
     """Return whether a transaction can get `requested` while another transaction holds `held`.
 
     A read lock on a database is compatible with any lock on one of its tables
-    (TxnHandler.ignoreConflict).
+    (TxnHandler.ignoreConflict). A held lock of an unknown type counts as incompatible.
 
     Raises:
         MetastoreVersionError: one of the locks does not exist in that generation.
     """
     table = _COMPATIBLE[generation]
     _known(requested, generation)
-    _known(held, generation)
+    if held.is_known:
+        _known(held, generation)
     pair = {(requested, requested_level), (held, held_level)}
     if (_R, LockLevel.DB) in pair and (_X, LockLevel.TABLE) in pair:
         return True

@@ -17,6 +17,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.policies import POLICY_PROPERTY
+from airflow_hiveacid.format.table import READS_ORIGINALS
 from airflow_hiveacid.format.types import (
     DecimalType,
     PrimitiveType,
@@ -47,6 +49,25 @@ FIXED_PARAMETERS: Final[Mapping[str, str]] = {
     "storage_handler": "transactional tables consist of Hive's own files",
 }
 """Table parameters that no statement may set or remove, in lower case, each with a reason."""
+
+
+OWN_PARAMETERS: Final = frozenset(
+    {
+        POLICY_PROPERTY,
+        READS_ORIGINALS,
+        "hiveacid.only.hive4.reads",
+        "hiveacid.readable.for",
+    }
+)
+"""The table parameters of this provider that users set."""
+_OWN_PREFIX: Final = "hiveacid."
+
+
+def why_not_set(parameter: str) -> str | None:
+    """Return why statements must not set a table parameter; None if they may."""
+    if parameter.lower().startswith(_OWN_PREFIX) and parameter not in OWN_PARAMETERS:
+        return f"no such setting exists, only {', '.join(sorted(OWN_PARAMETERS))}"
+    return why_fixed(parameter)
 
 
 def why_fixed(parameter: str) -> str | None:

@@ -264,6 +264,16 @@ def data_file(bucket_id: BucketId, kind: TransactionalKind) -> str:
     return bucket_file(bucket_id)
 
 
+def stays_below(path: str) -> bool:
+    """Return whether a relative path leads to something below its directory, and nowhere else.
+
+    Example:
+        >>> [stays_below(path) for path in ("a/b", "../a", "a/..", "/a", "a//b", "")]
+        [True, False, False, False, False, False]
+    """
+    return "\0" not in path and not {"", ".", ".."}.intersection(path.split("/"))
+
+
 def is_hidden(name: str) -> bool:
     """Return whether readers ignore a path component (AcidUtils.hiddenFileFilter)."""
     return name.startswith(("_", "."))

@@ -14,10 +14,10 @@ from airflow_hiveacid.format.table import PartitionName, TableRef, Transactional
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import (
-    CompactionState,
     CompactionType,
     newest_entries,
 )
+from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.partitions import partitions_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.metastore.entry_status import EntryStatus
 
 
 def newest_writes(
@@ -85,7 +86,7 @@ def _not_ended(entries: Sequence[CompactionEntry]) -> tuple[CompactionEntry, ...
     return tuple(
         entry
         for entry in entries
-        if entry.is_at_work or (entry.state is CompactionState.UNKNOWN and entry in newest)
+        if entry.is_at_work or (not entry.state.is_known and entry in newest)
     )
 
 
@@ -117,11 +118,15 @@ class EndedCompactions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLook:
-    """The result of one poll of a table's queue: the entries at work, and the newest entries."""
+    """The result of one poll of a table's queue: the entries at work, and the newest entries.
+
+    `dead` are the entries at work whose worker has died. They end only by a command.
+    """
 
     table: str
     at_work: tuple[CompactionEntry, ...]
     newest: tuple[CompactionEntry, ...]
+    dead: tuple[EntryStatus, ...] = ()
 
     @property
     def due(self) -> tuple[EndedCompactions, ...]:
@@ -132,7 +137,8 @@ class QueueLook:
         if not self.at_work:
             return f"{self.table}: no compaction waits for a worker or is at work"
         named = first_few([f"{e.partition or 'table'} {e.state.value}" for e in self.at_work])
-        return f"{self.table}: {several(len(self.at_work), 'compaction')} to end: {named}"
+        dead = "".join(f"; {status}" for status in self.dead[:1])
+        return f"{self.table}: {several(len(self.at_work), 'compaction')} to end: {named}{dead}"
 
 
 def look_at_queue(
@@ -157,10 +163,13 @@ def look_at_queue(
         if partition:
             partitions_of(client, found, partition)
         entries = _compactions(client.show_compactions(ref, name))
+        at_work = _not_ended(entries)
+        dead = [s for s in unfinished(client, ref, name) if s.is_dead] if at_work else []
     look = QueueLook(
         table=table,
-        at_work=_not_ended(entries),
+        at_work=at_work,
         newest=tuple(newest_entries(entries).values()),
+        dead=tuple(dead),
     )
     failed = [entry for entry in look.newest if entry.has_failed]
     if failed and fail_on_failed and not look.at_work:

@@ -12,10 +12,14 @@ Example:
 
 from __future__ import annotations
 
+import logging
+import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.extras import Extras
 from airflow_hiveacid.hooks.logins import parse_login
@@ -26,11 +30,36 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Connection
 
-    from airflow_hiveacid.format.errors import ConfigurationError
+log = logging.getLogger(__name__)
 
+CONN_TYPE: Final = "hive_acid_metastore"
+EXTRAS: Final = (
+    "uris",
+    "transport",
+    "ca_certificate",
+    "client_certificate",
+    "client_key",
+    "verify_host",
+    "authentication",
+    "secret_from",
+    "secret_in_clear",
+    "protection",
+    "kerberos_service",
+    "kerberos_client",
+    "kerberos_keytab",
+    "kerberos_cache",
+    "connect_timeout_s",
+    "call_timeout_s",
+    "lock_timeout_s",
+    "conflict_policy",
+    "allow_unsafe_expressions",
+    "result_dir",
+)
+"""The extras of a connection, as in `provider_info.py`; any other extra is an error."""
 DEFAULT_PORT: Final = 9083
 DEFAULT_LOCK_TIMEOUT_S: Final = 300.0
 _MAX_PORT: Final = 65535
+_NO_COMMA: Final = re.compile(r"[\s;|]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +77,30 @@ class ConnectionFields:
 
     @classmethod
     def of(cls, connection: Connection) -> ConnectionFields:
-        """Copy the fields of Airflow's connection."""
+        """Copy the fields of Airflow's connection.
+
+        Raises:
+            ConfigurationError: the connection is of another type. A call to its host could send
+                the login's name to a server that is no metastore.
+        """
+        if connection.conn_type != CONN_TYPE:
+            raise ConfigurationError(
+                f"connection {connection.conn_id!r} is of type {connection.conn_type!r}, not"
+                f" {CONN_TYPE!r}; nothing was sent to its host. Name a connection to a metastore"
+            )
+        extra = connection.extra_dejson
+        given = {
+            "password": connection.password,
+            "schema": connection.schema,
+            "host": connection.host if extra.get("uris") else None,
+        }
+        _warn_of_unused(connection.conn_id, tuple(name for name in given if given[name]))
         return cls(
             conn_id=connection.conn_id,
             host=connection.host or "",
             port=connection.port,
             login=connection.login or None,
-            extra=connection.extra_dejson,
+            extra=extra,
         )
 
 
@@ -75,6 +121,13 @@ class MetastoreSettings:
     allow_unsafe_expressions: bool = False
 
 
+@cache  # a sensor reads its connection at every poll
+def _warn_of_unused(conn_id: str, fields: tuple[str, ...]) -> None:
+    for name in fields:
+        instead = {"password": "; give secret_from", "host": ": uris replace it"}.get(name, "")
+        log.warning("connection %s: field %s is not used%s", conn_id, name, instead)
+
+
 def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
     """Parse and check the fields of a connection.
 
@@ -82,7 +135,9 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
         ConfigurationError: a field is invalid; the message names the field and the connection.
     """
     extras = Extras(connection.conn_id, connection.extra)
+    extras.check_known(EXTRAS)
     transport = extras.choice("transport", Transport.PLAIN)
+    verify_host = extras.truth("verify_host", default=True)
     certificates = {
         name: extras.text(name) for name in ("ca_certificate", "client_certificate", "client_key")
     }
@@ -93,6 +148,10 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
                 raise extras.wrong(
                     name, f"is set, but transport is {transport.value}; set transport to {better}"
                 )
+        if not verify_host:
+            raise extras.wrong(
+                "verify_host", f"is false, but transport is {transport.value}; it needs TLS"
+            )
     if bool(certificates["client_certificate"]) != bool(certificates["client_key"]):
         raise extras.wrong("client_key", "must be set together with client_certificate")
     login = parse_login(extras, connection.login)
@@ -108,7 +167,7 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
             ca_certificate=certificates["ca_certificate"],
             client_certificate=certificates["client_certificate"],
             client_key=certificates["client_key"],
-            verify_host=extras.truth("verify_host", default=True),
+            verify_host=verify_host,
             user=connection.login,
             connect_timeout_s=extras.seconds("connect_timeout_s", default=10.0),
             call_timeout_s=extras.seconds("call_timeout_s", default=120.0),
@@ -148,6 +207,8 @@ class _Servers:
         if set("@?#") & set(server):
             # Do not show the address: it may contain a password.
             raise self._wrong("has an address with a user, a query or a fragment; remove it")
+        if _NO_COMMA.search(server):
+            raise self._wrong(f"{server!r} is no address; separate several addresses by commas")
         try:
             parts = urlsplit(server if "://" in server else f"{scheme}://{server}")
         except ValueError:

@@ -8,14 +8,29 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _Choice = TypeVar("_Choice", bound=enum.Enum)
+
+_ALIKE: Final = 0.75
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the known name that a misspelt name probably means, or an empty text.
+
+    Example:
+        >>> did_you_mean("deploy_mode", ("deploy-mode", "queue"))
+        " (did you mean 'deploy-mode'?)"
+    """
+    found = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=_ALIKE)
+    found = found or get_close_matches(name.lower(), known, n=1, cutoff=_ALIKE)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,13 @@ class Extras:
     def wrong(self, name: str, problem: str) -> ConfigurationError:
         """Return a ConfigurationError that describes a problem with a field."""
         return ConfigurationError(f"connection {self.conn_id!r}, field {name!r}: {problem}")
+
+    def check_known(self, known: Iterable[str]) -> None:
+        """Raise an error for a field that nothing reads, such as a misspelt one."""
+        for name, value in self.values.items():
+            if name not in known and value not in (None, ""):
+                hint = did_you_mean(name, known)
+                raise self.wrong(name, f"is no extra of this connection{hint}; correct it")
 
     def text(self, name: str) -> str | None:
         """Return a field's string without surrounding spaces, or None if it is blank."""

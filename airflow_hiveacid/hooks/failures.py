@@ -1,9 +1,9 @@
-"""Rules for failed polls and tasks: which errors end them, and how long an outage may last.
+"""The rule for failed polls: which errors end them, and how long an outage may last.
 
-The retry policy (`operators/retries.py`), the sensors and their triggers use these rules. Typed
-errors reach Airflow unchanged, and never as an AirflowFailException. Airflow does not pass that
-exception to a retry policy. With `soft_fail`, Airflow would skip the task, so a task with invalid
-settings would look like a task that found no new data.
+Sensors and their triggers use this rule. Typed errors reach Airflow unchanged, and never as an
+AirflowFailException. Airflow does not pass that exception to a retry policy. With `soft_fail`,
+Airflow would skip the task, so a task with invalid settings would look like a task that found no
+new data.
 
 Example:
     >>> from airflow_hiveacid.format.errors import StorageError
@@ -16,43 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import (
-    ChangesGoneError,
-    ClusterRefusedError,
-    CompactionCancelledError,
-    CompactionFailedError,
-    CorruptFileError,
-    DanglingDeleteError,
-    EarlierRunUnknownError,
-    FeedError,
-    FencedError,
-    InputError,
-    LocationPermissionError,
-    MetastoreLoginError,
-    MetastoreVersionError,
-    UnsupportedFileError,
-)
-
 if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError
-
-FINAL_ERRORS: Final[tuple[type[HiveAcidError], ...]] = (
-    InputError,
-    ChangesGoneError,
-    ClusterRefusedError,
-    CompactionCancelledError,
-    CompactionFailedError,
-    EarlierRunUnknownError,
-    FeedError,
-    FencedError,
-    MetastoreLoginError,
-    MetastoreVersionError,
-    LocationPermissionError,
-    CorruptFileError,
-    DanglingDeleteError,
-    UnsupportedFileError,
-)
-"""Errors that a retry would raise again, so Airflow should not retry the task."""
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
 """The seconds of failed polls after which a sensor gives up, unless its `max_outage_s` differs.
@@ -77,11 +42,11 @@ class Outage:
         """Return this outage with one more failed poll added.
 
         Raises:
-            HiveAcidError: the given `error`, if it is final or the outage has lasted longer than
-                `max_s`.
+            HiveAcidError: the given `error`, if no retry helps, or the outage has lasted longer
+                than `max_s`.
         """
         since_s = now_s if self.since_s is None else self.since_s
         has_lasted = self.max_s is not None and now_s - since_s > self.max_s
-        if isinstance(error, FINAL_ERRORS) or has_lasted:
+        if has_lasted or not error.retryable:
             raise error
         return replace(self, since_s=since_s)

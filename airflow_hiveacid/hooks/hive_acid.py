@@ -30,7 +30,12 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
 )
 from airflow_hiveacid.format.table import PartitionName, TableRef
-from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.hooks.connection import (
+    CONN_TYPE,
+    ConnectionFields,
+    MetastoreSettings,
+    parse_settings,
+)
 from airflow_hiveacid.jobs.logins import secret_source_of
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 
@@ -83,7 +88,7 @@ class HiveAcidHook(BaseHook):
 
     conn_name_attr = "hive_acid_conn_id"
     default_conn_name = DEFAULT_CONNECTION
-    conn_type = "hive_acid_metastore"
+    conn_type = CONN_TYPE
     hook_name = "Hive ACID metastore"
 
     def __init__(self, hive_acid_conn_id: str = DEFAULT_CONNECTION) -> None:
@@ -97,7 +102,8 @@ class HiveAcidHook(BaseHook):
         """The connection's settings, which are read and checked on first use.
 
         Raises:
-            ConfigurationError: the connection is missing, or one of its fields is invalid.
+            ConfigurationError: the connection is missing or of another type, or one of its fields
+                is invalid.
         """
         try:
             connection = self.get_connection(self.hive_acid_conn_id)
@@ -112,7 +118,7 @@ class HiveAcidHook(BaseHook):
 
         Raises:
             ConnectionUnavailableError: the connection is missing, or Airflow cannot be reached.
-            ConfigurationError: one of the connection's fields is invalid.
+            ConfigurationError: the connection is of another type, or one of its fields is invalid.
         """
         try:
             connection = await self.aget_connection(self.hive_acid_conn_id)
@@ -156,16 +162,18 @@ class HiveAcidHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Test the connection for Airflow's Test button: return whether it works, and a message."""
-        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.client.metastore_client import server_states  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - as above
 
         try:
             with self.metastore() as client:
+                answering, failures = server_states(client.endpoint)
                 reached = (
                     f"Reached a Hive {client.generation.value} metastore at"
-                    f" {', '.join(client.endpoint.uris)}; its transactions time out after"
+                    f" {', '.join(answering)}; its transactions time out after"
                     f" {client.txn_timeout_s:.0f} s."
                 )
-                warnings = [f" WARNING: {finding}." for finding in preflight(client)]
+                warnings = [f" WARNING: {finding}." for finding in (*failures, *preflight(client))]
         except HiveAcidError as error:
             return False, f"{type(error).__name__}: {error}"
         return True, "".join((reached, *warnings))

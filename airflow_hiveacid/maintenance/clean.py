@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     LocationPermissionError,
     MetastoreCallError,
     NotEnoughHistoryError,
+    OtherOwnerError,
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
@@ -28,6 +29,8 @@ from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
+from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.unknown_paths import (
     Places,
     UnknownPaths,
@@ -115,7 +118,8 @@ class CleaningOutcome:
         """Describe the outcome."""
         size = sum(removal.size_bytes for removal in self.removed)
         unknown = f", found {self.unknown.count} unknown" if self.unknown else ""
-        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}{unknown}"
+        why = f" ({self.kept[0].why})" if self.kept else ""
+        return f"removed {len(self.removed)} ({size} bytes), kept {len(self.kept)}{why}{unknown}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +135,13 @@ class Cleaner:
     on_step: Callable[[str], None]
     now_s: Callable[[], float] = time.time
     overview: Overview | None = None
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     def clean(self, partition: PartitionInfo) -> CleaningOutcome:
         """Clean one partition.
 
         Raises:
+            OtherOwnerError: another table, or another metastore, has written here.
             TableChangedError: the table was dropped and created again during the cleaning.
         """
         notes = TableNotes.of(self.table)
@@ -179,6 +185,9 @@ class Cleaner:
         why_not = turned_off(now)
         if why_not is not None:
             return _outcome(partition, _all_kept(plan, why_not))
+        if state.aborted:
+            check_aborted(self.table, state, past.commits())
+        plan = self._without_shared(partition, plan)
         if self.spec.plan_only:
             return _outcome(partition, plan)
         seen |= dict.fromkeys(plan.unseen, note)
@@ -204,6 +213,27 @@ class Cleaner:
     def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
         """Return the open transactions that may read the table."""
         return possible_readers(self.client, self.table.ref, txns, now_s=self.now_s)
+
+    def _without_shared(self, partition: PartitionInfo, plan: CleaningPlan) -> CleaningPlan:
+        """Keep files that another table of the metastore may read.
+
+        A replaced directory needs no check: its rows are in the directory that has replaced it.
+
+        Raises:
+            OtherOwnerError: an aborted directory is in another table, which may have committed it.
+        """
+        kept = {}
+        for removal in plan.remove:
+            is_directory = _is_directory_name(removal.path)
+            if _is_staging(removal.path) or (is_directory and removal.replaced_by):
+                continue
+            uri = f"{partition.location.rstrip('/')}/{removal.path}"
+            why = self.neighbours.why_read(self.client, self.table, uri, is_flat=not is_directory)
+            if why is not None and is_directory:
+                raise OtherOwnerError(table=self.table.ref, location=uri, why=why)
+            if why is not None:
+                kept[removal.path] = why
+        return _some_kept(plan, kept)
 
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
@@ -388,6 +418,18 @@ class Cleaner:
             readers=self._readers(txns),
             unknown_age_s=self.spec.unknown_age_s,
         )
+        # Other tables may read these files, and the table's own partitions under another name of
+        # the directory.
+        read = {
+            r.path: self.neighbours.why_read(
+                self.client,
+                self.table,
+                f"{whole.location.rstrip('/')}/{r.path}",
+                is_flat=True,
+            )
+            for r in plan.remove
+        }
+        plan = _some_kept(plan, {path: why for path, why in read.items() if why is not None})
         # The table is read after its partitions, so these are the partitions of this table.
         why_not = turned_off(self._table_now())
         if why_not is not None:
@@ -453,6 +495,7 @@ class Cleaner:
     def _resolved(
         self, listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList
     ) -> tuple[AcidState, Listing]:
+        check_known_writes(self.client, self.table, listing, write_ids, txns)
         state = resolve(listing, write_ids, txns, self.table.kind)
         if self.table.kind is TransactionalKind.INSERT_ONLY and not self.table.reads_originals:
             # A base does not make original files obsolete, because nothing proves that the base
@@ -488,7 +531,7 @@ class Cleaner:
     def _committed(
         self, ready: Iterable[CompactionEntry], txns: ValidTxnList, notes: TableNotes
     ) -> list[CompactionEntry]:
-        """Return the entries of committed compactions; close our entries of aborted compactions.
+        """Return the entries of committed compactions; end entries of aborted compactions.
 
         When an entry is marked as cleaned, the server forgets which transactions up to its write ID
         were aborted. A compactor may be killed after it has marked its entry, but before it
@@ -500,63 +543,39 @@ class Cleaner:
             entry_id, txn_id = entry.entry_id, entry.txn_id
             if txn_id is None or not (txn_id in txns.open or txn_id in txns.aborted):
                 found.append(entry)
-            elif (
-                txn_id in txns.aborted
-                and entry_id is not None
-                and notes.highest_write_id(entry_id) is not None
-            ):
-                end_entry(self.client, _claim_of(entry, entry_id), "its compaction was aborted")
+            elif txn_id in txns.aborted and entry_id is not None:
+                claim = ClaimedCompaction.of_entry(entry)
+                end_entry(self.client, claim, "its compaction was aborted")
                 notes.forget_compaction(entry_id)
         return found
 
     def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
-        """Mark our finished compactions as cleaned in the queue.
+        """Mark finished compactions as cleaned in the queue, whichever client made them.
 
-        This method leaves the entries of other workers to Hive's cleaner. To mark an entry, the
-        cleaner needs the highest write ID of its compaction. The queue does not report this ID.
-        Without this write ID the server would forget too many aborted transactions.
+        The partition has no replaced and no aborted files, so nothing is left for another cleaner.
+        To mark an entry, the server needs the highest write ID of its compaction. Without this
+        write ID, the server would forget too many aborted transactions.
         """
         marked: list[int] = []
-        refused: dict[int, str] = {}
         for entry in ready:
             if entry.entry_id is None:
                 continue
             highest = notes.highest_write_id(entry.entry_id)
+            if highest is None and entry.is_committed:
+                highest = entry.highest_write_id
             if highest is None:
                 continue
+            claim = ClaimedCompaction.of_entry(entry)
             try:
-                claim = _claim_of(entry, entry.entry_id)
                 self.client.mark_cleaned(dataclasses.replace(claim, highest_write_id=highest))
             except MetastoreCallError as error:
-                # Metastore 4.0.1 on PostgreSQL cannot mark entries of an unpartitioned table
-                # ("could not determine data type of parameter"). The files are still removed; the
-                # entry stays in the queue.
-                refused[entry.entry_id] = str(error)
-                continue
+                # No state of ours may depend on an entry that the metastore cannot mark.
+                reason = str(error).partition("\n")[0][:_MOST_REASON]  # pages of Java follow
+                if not end_entry(self.client, claim, f"committed and cleaned; {reason}"):
+                    continue
             notes.forget_compaction(entry.entry_id)
             marked.append(entry.entry_id)
-        if refused:
-            last = max(refused)
-            log.warning(
-                "%s: the queue keeps entries of cleaned compactions (count=%d last=%d), because the"
-                " metastore failed (4.0.1 on PostgreSQL always fails for unpartitioned tables): %s",
-                self.table.ref,
-                len(refused),
-                last,
-                refused[last].partition("\n")[0][:_MOST_REASON],  # pages of Java follow
-            )
         return tuple(marked)
-
-
-def _claim_of(entry: CompactionEntry, entry_id: int) -> ClaimedCompaction:
-    """Return a claim for a queue entry that no worker has claimed; the server requires a claim."""
-    return ClaimedCompaction(
-        entry_id=entry_id,
-        table=entry.table,
-        partition=entry.partition,
-        compaction_type=entry.compaction_type,
-        run_as=entry.run_as,
-    )
 
 
 def turned_off(table: TableInfo) -> str | None:
@@ -686,7 +705,7 @@ def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDir
         found.append(
             StagingDirectory(
                 path=name,
-                txn_id=TxnId(int(number)) if number.isdigit() else None,
+                txn_id=TxnId(int(number)) if number.isdecimal() else None,
                 modified_s=newest,
                 size_bytes=size,
             )
@@ -735,6 +754,15 @@ def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Remov
 
 def _is_directory_name(name: str) -> bool:
     return _is_staging(name) or parse_directory_name(name) is not None
+
+
+def _some_kept(plan: CleaningPlan, why: Mapping[str, str]) -> CleaningPlan:
+    kept = (dataclasses.replace(r, why=why[r.path]) for r in plan.remove if r.path in why)
+    return dataclasses.replace(
+        plan,
+        keep=(*plan.keep, *kept),
+        remove=tuple(r for r in plan.remove if r.path not in why),
+    )
 
 
 def _all_kept(plan: CleaningPlan, why: str) -> CleaningPlan:

@@ -18,7 +18,9 @@ from airflow_hiveacid.maintenance.clean import (
     left_alone,
     turned_off,
 )
+from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.ownership import check_owner
 from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
@@ -50,10 +52,15 @@ class TableCleaning:
     overview: Overview
     why_not: str | None
     on_step: Callable[[str], None]
+    neighbours: Neighbours
 
     @classmethod
     def of(
-        cls, client: MetastorePort, spec: CleanSpec, on_step: Callable[[str], None]
+        cls,
+        client: MetastorePort,
+        spec: CleanSpec,
+        on_step: Callable[[str], None],
+        neighbours: Neighbours | None = None,
     ) -> TableCleaning:
         """Prepare the cleaning of a table.
 
@@ -74,13 +81,18 @@ class TableCleaning:
             # The partitions belong to the dropped table. Write IDs of the new table do not tell
             # which of their directories are obsolete.
             raise TableChangedError(table=table.ref, what="table_id")
+        neighbours = Neighbours() if neighbours is None else neighbours
+        why_not = turned_off(table)
+        if why_not is None:
+            check_owner(client, table, neighbours, plan_only=spec.plan_only)
         return cls(
             table=table,
             spec=spec,
             partitions=partitions,
             overview=overview,
-            why_not=turned_off(table),
+            why_not=why_not,
             on_step=on_step,
+            neighbours=neighbours,
         )
 
     def clean(self, client: MetastorePort, partition: PartitionInfo) -> CleaningOutcome:
@@ -123,6 +135,7 @@ class TableCleaning:
             spec=self.spec,
             on_step=self.on_step,
             overview=self.overview,
+            neighbours=self.neighbours,
         )
 
 

@@ -17,6 +17,7 @@ from airflow_hiveacid.maintenance.many_tables import (
     grouped,
     matching_tables,
 )
+from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ class CleanedTable:
     def text(self) -> str:
         """Describe the totals."""
         unknown = f", found {self.unknown} unknown" if self.unknown else ""
-        return f"removed {self.removed} ({self.removed_bytes} bytes), kept {self.kept}{unknown}"
+        why = f" ({self.why_kept})" if self.kept else ""
+        size = f"{self.removed_bytes} bytes"
+        return f"removed {self.removed} ({size}), kept {self.kept}{why}{unknown}"
 
 
 def _path_of(unknown: UnknownPath, partition: str) -> str:
@@ -116,23 +119,25 @@ def clean_tables(
         PartitionsFailedError: a table or partition failed. The others are done.
     """
     run = TablesCleaning()
+    neighbours = Neighbours()
     for group in grouped(matching_tables(client, spec.tables, check_cleanable, run)):
-        _clean(client, spec, group, run, on_step)
+        _clean(client, spec, group, run, on_step, neighbours)
     run.check(spec.target, run.done)
     return run
 
 
-def _clean(
+def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
     client: MetastorePort,
     spec: CleanTablesSpec,
     tables: Sequence[TableInfo],
     run: TablesCleaning,
     on_step: Callable[[str], None],
+    neighbours: Neighbours,
 ) -> None:
     """Clean a group of tables; keep only the totals of each table."""
 
     def begun(own: MetastorePort, table: TableInfo) -> TableCleaning:
-        return TableCleaning.of(own, spec.of_table(str(table.ref)), on_step)
+        return TableCleaning.of(own, spec.of_table(str(table.ref)), on_step, neighbours)
 
     cleanings: list[TableCleaning] = []
     for cleaning in run.each_table(client, tables, begun):

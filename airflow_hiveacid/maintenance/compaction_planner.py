@@ -22,6 +22,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType
@@ -200,7 +202,9 @@ class CompactionPlanner:
     def state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
         """Return the state of a partition that a compactor with this snapshot sees."""
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
-        return resolve(list_table(partition.location), write_ids, snapshot.txns, self.table.kind)
+        listing = list_table(partition.location)
+        check_known_writes(self.client, self.table, listing, write_ids, snapshot.txns)
+        return resolve(listing, write_ids, snapshot.txns, self.table.kind)
 
     def decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
         """Return the plan for a state, on this table's store and metastore."""
@@ -246,14 +250,24 @@ class CompactionFacts:
     requests: Mapping[PartitionName | None, CompactionEntry]
 
     @classmethod
-    def of(cls, client: MetastorePort, table: TableInfo, spec: CompactSpec) -> Self:
+    def of(
+        cls,
+        client: MetastorePort,
+        table: TableInfo,
+        spec: CompactSpec,
+        neighbours: Neighbours | None = None,
+    ) -> Self:
         """Read the facts; end the queue entries of dead workers, unless the job only plans.
 
         Raises:
             MetastoreVersionError: as in `check_can_serve`.
+            OtherOwnerError: the table's directory belongs to another table.
             MetastoreError: the metastore does not answer, or refuses a call.
         """
         check_can_serve(client, spec.choice)
+        neighbours = Neighbours() if neighbours is None else neighbours
+        if switched_off_outcome(table, spec) is None:
+            check_owner(client, table, neighbours, plan_only=spec.plan_only)
         if spec.choice is CompactionChoice.AUTO:
             for complaint in thresholds_of(table, spec).warnings:
                 log.warning("%s", complaint)

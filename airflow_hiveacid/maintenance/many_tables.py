@@ -16,6 +16,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     PartitionsFailedError,
     TableNotFoundError,
+    typed,
 )
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, MOST_AT_ONCE, each_piece
@@ -180,12 +181,18 @@ def matching_tables(
     is_any = False
     for name, table in transactional_tables(client, names, only=only):
         is_any = True
+        if isinstance(table, HiveAcidError):
+            run.skipped[name] = str(table)
+            continue
         try:
-            if isinstance(table, HiveAcidError):
-                raise table
             check(table)
         except HiveAcidError as error:  # nothing that a retry or an administrator has to mend
             run.skipped[name] = str(error)
+            continue
+        except Exception as error:  # one table must not stop the others
+            log.exception("%s cannot be checked", name)
+            run.fail(name, typed(error))
+            run.unlisted += 1
             continue
         yield table
     if not is_any and only is None:

@@ -9,12 +9,14 @@ length of a pause are those of Hive's Initiator.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
     JobFailedError,
     LocationPermissionError,
+    RetryableError,
     StorageError,
     TaskKilledError,
     ValueTooLargeError,
@@ -34,8 +36,8 @@ FAILURES: Final = 2
 LASTS: Final = timedelta(days=7)
 """As hive.compactor.initiator.failed.retry.time; counted from the last failure."""
 
-# Errors that the same files cause again, if they are not retryable. Other errors come from the
-# metastore, from other jobs, or from settings that a user can correct for all partitions at once.
+# Errors that the same files cause again, unless their cause is temporary. Other errors come from
+# the metastore, from other jobs, or from settings that a user can correct for all partitions.
 _OF_FILES: Final = (StorageError, JobFailedError, ValueTooLargeError)
 _OF_SETTINGS: Final = (LocationPermissionError, TaskKilledError)
 _LONGEST_WHY: Final = 300
@@ -49,11 +51,13 @@ def pauses(table: TableInfo, partitions: Collection[str], *, now_s: float) -> di
     Raises:
         StorageError: the table's notes cannot be read.
     """
-    return {
-        name: _text(failures)
-        for name, failures in TableNotes.of(table).failures(partitions).items()
-        if failures.count >= FAILURES and now_s < failures.last_s + LASTS.total_seconds()
-    }
+    found = {}
+    for name, failures in TableNotes.of(table).failures(partitions).items():
+        # A machine whose clock was ahead may have noted a time in the future, which counts as now.
+        # A time far in the future is ignored, because the pause would not end.
+        if failures.count >= FAILURES and abs(now_s - failures.last_s) < LASTS.total_seconds():
+            found[name] = _text(replace(failures, last_s=min(failures.last_s, now_s)))
+    return found
 
 
 def _text(failures: CompactionFailures) -> str:
@@ -70,7 +74,7 @@ def would_fail_again(error: HiveAcidError) -> bool:
     """Return true if the next compaction of the same files would probably fail, too."""
     if isinstance(error, _OF_SETTINGS):
         return False
-    return isinstance(error, _OF_FILES) and not error.retryable
+    return isinstance(error, _OF_FILES) and not isinstance(error, RetryableError)
 
 
 def note_failure(

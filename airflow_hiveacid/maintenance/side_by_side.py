@@ -22,6 +22,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     PartitionsFailedError,
     TaskKilledError,
+    typed,
 )
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ def each_piece(
                     log.warning("%s failed: %s", name(pieces[number]), error)
                     found[number] = error
                     found.update(dict.fromkeys(left.ended_by(error), error))
+                except Exception as error:  # one piece must not end the others
+                    if len(pieces) == 1:
+                        raise
+                    log.exception("%s failed", name(pieces[number]))
+                    found[number] = typed(error)
 
     threads = max(1, min(at_once, MOST_AT_ONCE, len(pieces)))
     try:

@@ -7,9 +7,12 @@ stop the others.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.errors import typed
+from airflow_hiveacid.format.words import age_text, first_few, several
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionFacts,
@@ -26,12 +29,14 @@ from airflow_hiveacid.maintenance.many_tables import (
     grouped,
     matching_tables,
 )
+from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
 from airflow_hiveacid.metastore.listed_tables import matches
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries, end_entry
 from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
+from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 
 if TYPE_CHECKING:
@@ -41,6 +46,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.compaction import NoCompaction
+
+OVERDUE_S: Final = 7 * 86400.0
+"""The age of its oldest delta at which a partition that is due comes before all younger ones."""
 
 log = logging.getLogger("hiveacid")
 
@@ -73,16 +81,39 @@ class Piece:
         plan = self.facts.planner(client).plan(self.partition)
         if not isinstance(plan, CompactionPlan):
             return plan
-        return Due(piece=self, score=plan.score, outcome=planned_outcome(self.partition, plan))
+        health = TableHealth.of(plan.state, kind=self.facts.table.kind, now_s=time.time())
+        return Due(
+            piece=self,
+            score=plan.score,
+            oldest_delta_s=health.oldest_delta_s or 0.0,
+            outcome=planned_outcome(self.partition, plan),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A partition that needs compaction; its plan's list of files is not kept in memory."""
+    """A partition that needs compaction; its plan's list of files is not kept in memory.
+
+    `oldest_delta_s` is the age of its oldest delta in seconds.
+    """
 
     piece: Piece
     score: float
+    oldest_delta_s: float
     outcome: CompactionOutcome
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if earlier jobs have probably left the partition again and again."""
+        return self.oldest_delta_s >= OVERDUE_S
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The place in the order of the work; overdue partitions first, the oldest of them first.
+
+        Otherwise a large partition, which has a low score, would be left every night.
+        """
+        return (self.oldest_delta_s if self.is_overdue else 0.0, self.score)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,11 +133,13 @@ class TablesPlan(TablesRun):
         """Add the partitions that are due to the outcomes, because the job only plans."""
         self.outcomes += [(one.piece.table, one.outcome) for one in self.due]
 
-    def leave(self, one: Due) -> None:
-        """Leave a partition for a later job, because the window has ended."""
-        self.window_ended = True
-        why = f"{one.outcome.why}; left for a later job, because the window has ended"
-        self.outcomes.append((one.piece.table, replace(one.outcome, why=why)))
+    def leave(self, left: Sequence[Due]) -> None:
+        """Leave partitions for a later job, because the window has ended."""
+        for one in left:
+            self.window_ended = True
+            why = f"{one.outcome.why}; left for a later job, because the window has ended"
+            self.outcomes.append((one.piece.table, replace(one.outcome, why=why)))
+        _warn_of_left([one for one in left if one.is_overdue], "the window has ended")
 
     @property
     def done(self) -> dict[str, str]:
@@ -117,8 +150,8 @@ class TablesPlan(TablesRun):
 def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
     """Plan the compaction of all transactional tables with matching names.
 
-    The partitions with the highest score come first. If the job serves the queue, the partitions
-    with the oldest requests come first.
+    The partitions with the highest score come first, after those that are overdue (`Due.rank`). If
+    the job serves the queue, the partitions with the oldest requests come first.
 
     Raises:
         InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
@@ -126,12 +159,13 @@ def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
         FencedError: a newer copy of the job is running.
     """
     run = TablesPlan()
+    neighbours = Neighbours()
     for group in grouped(_tables(client, spec, run)):
-        _plan(client, _pieces(client, spec, group, run), run)
+        _plan(client, _pieces(client, spec, group, run, neighbours), run)
     if spec.choice is CompactionChoice.QUEUED:
         run.due.sort(key=lambda one: one.piece.entry_id)
     else:
-        run.due.sort(key=lambda one: one.score, reverse=True)
+        run.due.sort(key=lambda one: one.rank, reverse=True)
     log.info(
         "%d of %d partitions in %d tables need compaction", len(run.due), run.partitions, run.tables
     )
@@ -146,9 +180,16 @@ def _tables(client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan) -> 
     If the job serves the queue, return only tables with entries to serve or to end.
     """
     only = _queued_tables(client, spec, run) if spec.choice is CompactionChoice.QUEUED else None
-    tables = list(matching_tables(client, spec.tables, _check_compactable, run, only=only))
-    for table in tables:
-        switched_off = switched_off_outcome(table, spec.of_table(str(table.ref)))
+    tables = []
+    for table in matching_tables(client, spec.tables, _check_compactable, run, only=only):
+        try:
+            switched_off = switched_off_outcome(table, spec.of_table(str(table.ref)))
+        except Exception as error:  # one table must not stop the others
+            log.exception("%s cannot be planned", table.ref)
+            run.fail(str(table.ref), typed(error))
+            run.unlisted += 1
+            continue
+        tables.append(table)
         if switched_off is None:
             run.tables += 1
         else:
@@ -180,7 +221,11 @@ def _check_compactable(table: TableInfo) -> None:
 
 
 def _pieces(
-    client: MetastorePort, spec: CompactTablesSpec, tables: Sequence[TableInfo], run: TablesPlan
+    client: MetastorePort,
+    spec: CompactTablesSpec,
+    tables: Sequence[TableInfo],
+    run: TablesPlan,
+    neighbours: Neighbours,
 ) -> list[Piece]:
     """Return the partitions of the tables; none of tables with automatic compaction turned off."""
 
@@ -190,19 +235,19 @@ def _pieces(
                 end_dead_entries(own, table.ref)
             return []
         if spec.choice is CompactionChoice.QUEUED:
-            return _requested_pieces(own, spec, table)
+            return _requested_pieces(own, spec, table, neighbours)
         partitions = partitions_of(own, table, None)
-        facts = CompactionFacts.of(own, table, spec.of_table(str(table.ref)))
+        facts = CompactionFacts.of(own, table, spec.of_table(str(table.ref)), neighbours)
         return [Piece(facts=facts, partition=partition) for partition in partitions]
 
     return [piece for pieces in run.each_table(client, tables, prepared) for piece in pieces]
 
 
 def _requested_pieces(
-    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo
+    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo, neighbours: Neighbours
 ) -> list[Piece]:
     """Return the partitions with a waiting request; refuse requests for missing partitions."""
-    facts = CompactionFacts.of(client, table, spec.of_table(str(table.ref)))
+    facts = CompactionFacts.of(client, table, spec.of_table(str(table.ref)), neighbours)
     requests = {name: one for name, one in facts.requests.items() if spec.serves(one.pool)}
     if table.is_partitioned:
         partitions = client.get_partitions(table, [name for name in requests if name is not None])
@@ -241,14 +286,40 @@ def _within(run: TablesPlan, max_bytes: int) -> list[Due]:
     The first one is always chosen, because otherwise no job would ever compact a large partition.
     """
     chosen: list[Due] = []
+    left: list[Due] = []
     left_bytes = max_bytes
     for one in run.due:
         if chosen and one.outcome.bytes_in > left_bytes:
             run.outcomes.append((one.piece.table, _left(one.outcome, max_bytes)))
+            left.append(one)
             continue
         chosen.append(one)
         left_bytes -= one.outcome.bytes_in
+    _warn_of_left([one for one in left if one.is_overdue], f"max_bytes={max_bytes} is used up")
+    large = [one for one in left if one.outcome.bytes_in > max_bytes and not one.is_overdue]
+    _warn_of_left(
+        large,
+        f"each of them reads more than max_bytes={max_bytes}. Such a partition is compacted only if"
+        f" it comes first, at the latest when its oldest delta is {age_text(OVERDUE_S)} old",
+    )
     return chosen
+
+
+def _warn_of_left(left: Sequence[Due], why: str) -> None:
+    """Log one warning about partitions that are due, but were left; none if there are none."""
+    if not left:
+        return
+    named = [
+        f"{one.piece.where.name} ({one.outcome.bytes_in} bytes, oldest delta"
+        f" {age_text(one.oldest_delta_s)} old)"
+        for one in left
+    ]
+    log.warning(
+        "%s left although due: %s, because %s",
+        several(len(left), "partition"),
+        first_few(named),
+        why,
+    )
 
 
 def _left(outcome: CompactionOutcome, max_bytes: int) -> CompactionOutcome:

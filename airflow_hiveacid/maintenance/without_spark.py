@@ -114,8 +114,7 @@ def nothing_to_compact_in_tables(
         plan.report_due()
         plan.check(spec.target, plan.done)
     elif plan.due and Window.of(spec).is_over and not plan.failed:
-        for one in plan.due:
-            plan.leave(one)
+        plan.leave(plan.due)
     elif plan.due or plan.failed:
         return None
     _warn(client)

@@ -3,29 +3,32 @@
 Defines Hive's names of states. Does not depend on Thrift. Makes no call.
 
 Example:
-    >>> CompactionState.parse("ready for cleaning")
+    >>> CompactionState.received("ready for cleaning")
     <CompactionState.READY_FOR_CLEANING: 'ready for cleaning'>
 """
 
 from __future__ import annotations
 
-import enum
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
+
+from airflow_hiveacid.format.server_enum import ServerEnum
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterable
 
     from airflow_hiveacid.format.ids import TxnId, WriteId
+    from airflow_hiveacid.format.snapshot import ValidTxnList
     from airflow_hiveacid.format.table import PartitionName, TableRef
 
 
-class CompactionType(enum.Enum):
+class CompactionType(ServerEnum):
     """The type of a compaction.
 
-    This provider requests only MINOR and MAJOR; the other types exist only in 4.x.
+    This provider requests only MINOR and MAJOR; the other types exist only in 4.x. Hive 4.1 also
+    queues compactions of Iceberg tables, whose types have no member here.
     """
 
     MINOR = "minor"
@@ -34,11 +37,11 @@ class CompactionType(enum.Enum):
     ABORT_TXN_CLEANUP = "abort_txn_cleanup"
 
 
-class CompactionState(enum.Enum):
+class CompactionState(ServerEnum):
     """The state of a queue entry, in the words of SHOW COMPACTIONS.
 
     ATTEMPTED (3.1) and DID_NOT_INITIATE (4.x) mean that the initiator failed. REFUSED and ABORTED
-    exist only in 4.x. UNKNOWN stands for any state of a newer server.
+    exist only in 4.x.
     """
 
     INITIATED = "initiated"
@@ -50,15 +53,6 @@ class CompactionState(enum.Enum):
     DID_NOT_INITIATE = "did not initiate"
     REFUSED = "refused"
     ABORTED = "aborted"
-    UNKNOWN = "unknown"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse a state's name as a server sends it; return UNKNOWN for an unknown name."""
-        try:
-            return cls(text)
-        except ValueError:
-            return cls("unknown")
 
     @property
     def is_pending(self) -> bool:
@@ -146,6 +140,14 @@ class CompactionEntry:
     committed_s: float | None = None
 
     @property
+    def is_pending(self) -> bool:
+        """False if the compaction and its cleaning have finished.
+
+        An entry in an unknown state is finished if it has an end time.
+        """
+        return self.state.is_pending or (not self.state.is_known and self.ended_s is None)
+
+    @property
     def is_at_work(self) -> bool:
         """True if the entry waits for a worker, or a worker has claimed it."""
         return self.state in (CompactionState.INITIATED, CompactionState.WORKING)
@@ -158,7 +160,28 @@ class CompactionEntry:
         entry if they fail (docs/decisions/compaction-queue.md).
         """
         is_nothing = self.state is CompactionState.REFUSED and not self.has_our_worker
-        return self.state.is_unsuccessful and not is_nothing
+        return self.state.is_unsuccessful and not is_nothing and not self.is_committed
+
+    @property
+    def is_committed(self) -> bool:
+        """True if the compaction's transaction is committed; 3.1 does not tell."""
+        return self.next_txn_id is not None
+
+    def is_dead(self, txns: ValidTxnList) -> bool:
+        """Return True if the unfinished compaction has certainly ended without a result.
+
+        A commit sets `next_txn_id` in the same change of the database. So if a transaction had
+        ended before the entry was read, and `next_txn_id` is unset, the transaction was aborted.
+        Hive 4.0 sets `next_txn_id` for minor and major compactions only.
+
+        Args:
+            txns: the transactions, read before this entry.
+        """
+        if self.txn_id is None or self.is_committed or not self.state.is_pending:
+            return False
+        has_ended = self.txn_id <= txns.high_watermark and self.txn_id not in txns.open
+        is_known = self.compaction_type in (CompactionType.MINOR, CompactionType.MAJOR)
+        return self.txn_id in txns.aborted or (has_ended and is_known)
 
     @property
     def reason(self) -> str:
@@ -194,12 +217,25 @@ class CompactionEntry:
 
         The server's cleaner processes the entries of type ABORT_TXN_CLEANUP, so they do not count.
         """
-        is_rebalance = self.compaction_type is CompactionType.REBALANCE
-        return self.state is CompactionState.INITIATED and is_rebalance
+        kind = self.compaction_type
+        is_of_hive = kind is CompactionType.REBALANCE or not kind.is_known
+        return self.state is CompactionState.INITIATED and is_of_hive
 
     @property
     def _is_in_our_pool(self) -> bool:
         return _OUR_POOL.fullmatch(self.pool or "") is not None
+
+    @property
+    def owner(self) -> str:
+        """The worker of the entry, or the client that requested it.
+
+        An entry without a worker waits for one, or is marked as compacted.
+        """
+        if self._is_in_our_pool:
+            return self.worker_id or "this provider"
+        if self.worker_id:
+            return f"worker {self.worker_id}"
+        return self.initiator_id or "another client"
 
     @property
     def asked_by(self) -> str:
@@ -241,10 +277,10 @@ class ClaimedCompaction:
         """Return a claim for an entry that has no worker, or a dead worker.
 
         Raises:
-            ValueError: the entry's state is neither waiting nor working.
+            ValueError: the entry has ended, or is of a 3.1 metastore.
         """
-        if entry.entry_id is None or not entry.is_at_work:
-            raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not at work")
+        if entry.entry_id is None or not entry.state.is_pending:
+            raise ValueError(f"compaction {entry.entry_id} is {entry.state.value}, not unfinished")
         return cls(
             entry_id=entry.entry_id,
             table=entry.table,
@@ -260,14 +296,11 @@ def newest_entries(entries: Iterable[CompactionEntry]) -> dict[str, CompactionEn
     """Return the newest entry of each partition; the key of an unpartitioned table is ''.
 
     Entries of a 3.1 metastore have no ID. On 3.1, an unfinished entry is newer than a finished
-    entry. Of two finished entries, the entry that ended later is newer. An entry in an
-    unknown state is finished if it has an end time.
+    entry. Of two finished entries, the entry that ended later is newer.
     """
 
     def age_rank(entry: CompactionEntry) -> tuple[int, bool, float]:
-        may_be_at_work = entry.state is CompactionState.UNKNOWN and entry.ended_s is None
-        is_open = entry.state.is_pending or may_be_at_work
-        return entry.entry_id or 0, is_open, entry.ended_s or 0.0
+        return entry.entry_id or 0, entry.is_pending, entry.ended_s or 0.0
 
     return {str(entry.partition or ""): entry for entry in sorted(entries, key=age_rank)}
 

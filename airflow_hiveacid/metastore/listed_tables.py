@@ -6,10 +6,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     InvalidNameError,
     MetastoreCallError,
     TableNotFoundError,
     UnsupportedTableError,
+    typed,
 )
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 def listed_tables(
     client: MetastorePort, db: str, *, is_wanted: Callable[[str], bool] = lambda _: True
-) -> Iterator[tuple[str, TableInfo | InvalidNameError | MetastoreCallError]]:
+) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
     """Yield each table's name with its definition, or with the error if it is unreadable.
 
     A name is `db.table`. The function reads only tables whose names `is_wanted` selects. The
@@ -41,6 +43,10 @@ def listed_tables(
             continue
         except (InvalidNameError, MetastoreCallError) as error:
             yield full_name, error
+        except HiveAcidError:
+            raise
+        except Exception as error:  # noqa: BLE001 - other clients define tables in many ways
+            yield full_name, typed(error)
 
 
 def is_pattern(name: str) -> bool:
@@ -55,7 +61,7 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
 
 def transactional_tables(
     client: MetastorePort, patterns: Sequence[str], *, only: Collection[TableRef] | None = None
-) -> Iterator[tuple[str, TableInfo | InvalidNameError | MetastoreCallError]]:
+) -> Iterator[tuple[str, TableInfo | HiveAcidError]]:
     """Yield the transactional tables of all databases whose names match one of the patterns.
 
     Databases without a possible match are not listed, since the user may lack access to them.

@@ -122,8 +122,8 @@ class LockInfo:
 
     @property
     def is_asked(self) -> bool:
-        """True if the lock is held or waiting, so that later requests may wait for it."""
-        return self.state in (LockState.ACQUIRED, LockState.WAITING)
+        """True if later requests may wait for the lock; an unknown state counts."""
+        return self.state not in (LockState.ABORT, LockState.NOT_ACQUIRED)
 
     @property
     def level(self) -> LockLevel:

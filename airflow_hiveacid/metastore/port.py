@@ -220,6 +220,12 @@ class TransactionPort(Protocol):
     ) -> dict[TableRef, ValidWriteIdList]:
         """Return each table's visible write IDs for a list of valid transactions."""
 
+    def max_write_id(self, ref: TableRef) -> WriteId:
+        """Return the highest write ID that was allocated for a table; 0 if there is none.
+
+        Unlike the list of valid write IDs of a 4.0.1 metastore, this answer is never too low.
+        """
+
     def add_write_ids_to_min_history(
         self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
     ) -> None:
@@ -352,6 +358,10 @@ class MetastorePort(CatalogPort, TransactionPort, LockPort, QueuePort, EventPort
         Raises:
             MetastoreVersionError: the server is older than 3.0.
         """
+
+    @property
+    def metastore_id(self) -> str:
+        """The ID of the metastore's database; a restored dump has the ID of the original."""
 
     @property
     def txn_timeout_s(self) -> float:

@@ -13,6 +13,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.server_enum import ServerEnum
+
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
 
@@ -29,7 +31,7 @@ class TxnType(enum.Enum):
     COMPACTION = "compaction"
 
 
-class TxnState(enum.Enum):
+class TxnState(ServerEnum):
     """The state of a transaction. The metastore soon deletes committed transactions."""
 
     OPEN = "open"
@@ -51,3 +53,8 @@ class OpenTxn:
     host: str
     started_s: float | None = None
     last_heartbeat_s: float | None = None
+
+    @property
+    def may_be_open(self) -> bool:
+        """True if the transaction is open, or in a state of a newer server."""
+        return self.state not in (TxnState.ABORTED, TxnState.COMMITTED)

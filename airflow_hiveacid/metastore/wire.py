@@ -7,9 +7,10 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
+from airflow_hiveacid.format.server_enum import ServerEnum
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.gen.compaction.ttypes import CompactionType as WireCompactionType
 from airflow_hiveacid.metastore.gen.locks.ttypes import DataOperationType
@@ -57,6 +58,23 @@ LOCK_STATES: Final = {
     WireLockState.NOT_ACQUIRED: LockState.NOT_ACQUIRED,
 }
 COMPACTION_TYPES: Final = {number: kind for kind, number in COMPACTION_TYPE_NUMBERS.items()}
+
+
+_Member = TypeVar("_Member", bound=ServerEnum)
+
+
+def received(
+    members: Mapping[int, _Member], kind: type[_Member], number: int | None, *, what: str
+) -> _Member:
+    """Return the member that a server's number means; an unknown number is shown as it is.
+
+    Raises:
+        KeyError: the response lacks the number, although Hive always sends it.
+    """
+    if number is None:
+        raise KeyError(number)
+    found = members.get(number)
+    return kind.received(f"{what} {number}") if found is None else found
 
 
 def seconds_of(milliseconds: int | None) -> float | None:

@@ -14,6 +14,8 @@ from airflow.sdk import BaseOperator, Variable
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.collecting.document import document
+from airflow_hiveacid.operators.rendering import ValueRendering
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
 
@@ -28,7 +30,7 @@ COLLECTED_KEY: Final = "hiveacid_collected"
 _MOST_OWNERS: Final = 500
 
 
-class HiveAcidCollectOperator(BaseOperator):
+class HiveAcidCollectOperator(ValueRendering, BaseOperator):
     """Measure tables, and store the numbers in Airflow's database for the pages.
 
     The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If not all matching
@@ -71,6 +73,7 @@ class HiveAcidCollectOperator(BaseOperator):
         early.check(arguments.delta_count, delta_count=delta_count)
         early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
 
+    @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure the tables, and store the numbers.
 

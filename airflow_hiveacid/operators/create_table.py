@@ -16,6 +16,9 @@ from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.operators.rendering import ValueRendering
+from airflow_hiveacid.operators.reporting.outlets import add_alias_events
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, RetryPolicy
 
 
-class HiveAcidCreateTableOperator(TaskView, BaseOperator):
+class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
     """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
     If the table exists with a different definition, the task fails and does not change the table.
@@ -154,7 +157,8 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
         ]
         return "\n".join(filter(None, lines))
 
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - Airflow's signature
+    @with_short_traceback
+    def execute(self, context: Context) -> dict[str, Any]:
         """Create the table, or check that the existing table has the requested definition.
 
         Raises:
@@ -182,7 +186,9 @@ class HiveAcidCreateTableOperator(TaskView, BaseOperator):
             "%s %s at %s", made.ref, "created" if made.is_new else "already exists", made.location
         )
         self._is_new = made.is_new
-        if not made.is_new:
+        if made.is_new:
+            add_alias_events(self, context, [str(made.ref)], {})
+        else:
             self.outlets = []  # the table existed before, so consumers get no event
         return {"table": str(made.ref), "is_new": made.is_new, "location": made.location}
 

@@ -211,7 +211,7 @@ class HiveAcidInsertOperator(HiveAcidRowChangeOperator):
                 "match": self.match,
                 "parameters": self.parameters,
             },
-            nulls=self._nulls,
+            nulls=self._nulls if self.is_literal(self.partition) else (),
         )
 
 
@@ -336,8 +336,9 @@ class HiveAcidTruncateOperator(HiveAcidRowChangeOperator):
     Args:
         table: `db.table`, full ACID or insert-only.
         partition: values of partition columns, as for `HiveAcidInsertOperator`. Every partition
-            with these values is truncated, and at least one must exist. If omitted, all partitions
-            are truncated; an empty mapping is an error.
+            with these values is truncated, and at least one must exist. None is an error: for NULL,
+            use DELETE with `IS NULL`. If omitted, all partitions are truncated; an empty mapping is
+            an error.
     """
 
     does = "Removes all rows of {table}, or of some of its partitions, in one transaction."
@@ -357,25 +358,22 @@ class HiveAcidTruncateOperator(HiveAcidRowChangeOperator):
         self,
         *,
         table: str,
-        partition: Mapping[str, str | int | None] | LeftOut = LEFT_OUT,
+        partition: Mapping[str, str | int] | LeftOut = LEFT_OUT,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
         self.partition = partition
-        self._nulls = statements.null_columns(partition)
         early = arguments.EarlyChecks(self.task_id)
         early.check(arguments.table_name, table=table)
         if partition and partition is not LEFT_OUT:
-            statements.check_partition_early(early, partition, self._nulls)
+            statements.check_partition_early(early, partition, ())
         else:
             early.check(statements.truncated_partition, partition=partition)
 
     def build_job(self) -> StatementSpec:
         """Return the spec of the TRUNCATE that the rendered arguments describe."""
-        return statement_spec(
-            "truncate", {"table": self.table, "partition": self.partition}, nulls=self._nulls
-        )
+        return statement_spec("truncate", {"table": self.table, "partition": self.partition})
 
 
 class HiveAcidCompactOperator(WorkerFirstOperator):

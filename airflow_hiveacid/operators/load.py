@@ -81,5 +81,5 @@ class HiveAcidLoadOperator(HiveAcidRowChangeOperator):
                 "partition": self.partition,
                 "overwrite": self.overwrite,
             },
-            nulls=self._nulls,
+            nulls=self._nulls if self.is_literal(self.partition) else (),
         )

@@ -58,12 +58,13 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
         overwrites: Sequence[str] = (),
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(application=application, application_args=list(application_args), **kwargs)
+        super().__init__(application=application, application_args=application_args, **kwargs)
         self.reads = reads
         self.inserts = inserts
         self.changes = changes
         self.overwrites = overwrites
         early = arguments.EarlyChecks(self.task_id)
+        early.check(_program_arguments, application_args=application_args)
         given = {name: getattr(self, name) for name in _LISTS}
         early.check(arguments.table_names, **given)
         if all(map(arguments.is_settled, given.values())):
@@ -73,7 +74,7 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
         """Return the spec of the program that the rendered arguments describe."""
         return ProgramSpec(
             application=self.application,
-            arguments=tuple(map(str, self.application_args or ())),
+            arguments=_program_arguments(self.application_args, "application_args"),
             digest=_digest(self.application),
             **self._tables(),
         )
@@ -108,6 +109,17 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
                     )
                 seen[table] = name
         return found
+
+
+def _program_arguments(value: object, argument: str) -> tuple[str, ...]:
+    """Return the texts of a program's arguments.
+
+    Raises:
+        ConfigurationError: the value is not a list, or an entry is None, which has no text.
+    """
+    if not isinstance(value, list | tuple) or None in value:
+        raise ConfigurationError(f"{argument} must be a list without None, found {value!r}")
+    return tuple(map(str, value))
 
 
 def _digest(application: str) -> str:

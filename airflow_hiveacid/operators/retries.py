@@ -6,8 +6,8 @@ that depend on the error.
 
 Example:
     >>> policy = hive_acid_retry_policy()
-    >>> [rule.action.value for rule in policy.rules]
-    ['retry', 'retry', 'retry', 'retry', 'retry', 'retry', 'fail']
+    >>> policy.rules[0].action.value, policy.rules[-1].action.value
+    ('retry', 'fail')
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    HiveAcidError,
     LocationNotFoundError,
     LockNotAcquiredError,
     MetastoreUnavailableError,
@@ -27,7 +28,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     WriteConflictError,
 )
-from airflow_hiveacid.hooks.failures import FINAL_ERRORS
+from airflow_hiveacid.format.errors.tree import subclasses
 
 _LOCK_DELAY: Final = timedelta(minutes=5)
 _CONFLICT_DELAY: Final = timedelta(seconds=15)
@@ -86,13 +87,26 @@ def hive_acid_retry_policy(
                 exception=RetryableError,
                 reason="the failure may be temporary; no partial change was committed",
             ),
-            RetryRule(
-                exception=list(FINAL_ERRORS),
-                action=RetryAction.FAIL,
-                reason="a retry would fail in the same way",
-            ),
+            *_rules_by_class(),
         ]
     )
+
+
+def _rules_by_class() -> list[RetryRule]:
+    """Return a rule for each class whose `retryable` differs from that of the class above.
+
+    Airflow takes the first rule that matches, so a class comes before the classes above it.
+    """
+    rules = [
+        RetryRule(
+            exception=cls,
+            action=RetryAction.DEFAULT if cls.retryable else RetryAction.FAIL,
+            reason="its cause is unknown" if cls.retryable else "a retry would fail, too",
+        )
+        for cls in subclasses(HiveAcidError)
+        if "retryable" in vars(cls) and cls is not RetryableError
+    ]
+    return rules[::-1]
 
 
 DEFAULT_RETRY_POLICY: Final = hive_acid_retry_policy(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import conf
+from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
@@ -36,6 +37,8 @@ from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.scratch import scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.worker_file import locked
+from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.links import (
     DriverLinks,
     SparkApplicationLink,
@@ -45,6 +48,7 @@ from airflow_hiveacid.operators.reporting.links import (
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
 from airflow_hiveacid.operators.reporting.outlets import describe_outlets
 from airflow_hiveacid.operators.reporting.plan_text import result_lines
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -73,6 +77,7 @@ from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
 from airflow_hiveacid.operators.submission.submission import Lineage, Program, Submission
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
+from airflow_hiveacid.operators.submission.unused_settings import check_settings
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.text import statement_text
 
@@ -90,7 +95,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.submission.deferral import Woken
     from airflow_hiveacid.operators.submission.kill import Attempt
 
+_DEFAULT_QUEUE: Final = conf.get("operators", "default_queue", fallback="default")
 _SPARK_CONNECTION: Final = "spark_default"
+# The longest waits for the kill of a driver: in a signal handler, and at the end of a process.
+_LAST_S: Final = 1.0
+_END_S: Final = 30.0
 _SIZING: Final = (
     "total_executor_cores",
     "executor_cores",
@@ -103,7 +112,7 @@ _SIZING: Final = (
 )
 
 
-class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
+class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the
@@ -195,6 +204,13 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             map_index_template=map_index_template,
             **kwargs,
         )
+        if type(self).program_of is HiveAcidSparkOperator.program_of:
+            for argument in ("application", "application_args"):
+                if kwargs.get(argument):
+                    raise ConfigurationError(
+                        f"task {self.task_id!r}: {type(self).__name__} sets {argument} itself;"
+                        " remove it, or use HiveAcidPySparkOperator for a program"
+                    )
         if conn_id and spark_conn_id and conn_id != spark_conn_id:
             raise ConfigurationError(
                 f"task {self.task_id!r}: conn_id is {conn_id!r} and spark_conn_id is"
@@ -265,6 +281,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         """Return the task's job as SQL text; empty if no SQL statement expresses the job."""
         return statement_text(self.build_job())
 
+    @with_short_traceback
     def execute(self, context: Context) -> dict[str, JsonValue]:  # type: ignore[override]  # the parent returns None
         """Run the jobs, one after another, and return their results as JSON.
 
@@ -278,6 +295,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         show_table(self, context)
         return self._run_jobs(context)
 
+    @with_short_traceback
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
         """Read the result of the driver that the trigger followed, and run the remaining jobs.
 
@@ -383,13 +401,16 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         Airflow calls this method in a signal handler and kills the task a few seconds later. So
         this method makes no request to Airflow and never waits for long.
         """
+        self._end_driver(wait_s=_LAST_S)
+
+    def _end_driver(self, wait_s: float) -> None:
         self._is_killed = True
         submitter = self._submitter
         end = None if submitter is None else submitter.begin_end()
         if (attempt := self.under_way) is not None:
             abort_attempt(attempt)
         if submitter is not None:
-            submitter.finish_end(end)
+            submitter.finish_end(end, wait_s)
 
     # ---- OpenLineage's provider calls these methods, in the process of the task ------------------
 
@@ -427,14 +448,14 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         """Return true if a driver in this state has ended successfully."""
         return status == SUCCEEDED
 
-    def poll_until_complete(self, external_id: object, context: Context) -> None:  # noqa: ARG002 - as above
+    def poll_until_complete(self, external_id: object, context: Context) -> None:
         """Wait until the driver ends; see `Submitter.follow`.
 
         Raises:
             TaskDeferred: a trigger waits instead.
         """
         if self.deferrable and self._why_not_deferred() is None:
-            self._wait_in_triggerer(str(external_id))
+            self._wait_in_triggerer(str(external_id), context)
         self._at_work.follow(str(external_id))
 
     # ---- one job ---------------------------------------------------------------------------------
@@ -455,8 +476,13 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                 note = woken.note
                 spec = replace(spec, attempt=note.attempt, result_uri=note.result_uri)
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
+            if target.is_followed:
+                spec = replace(spec, follower_uri=result_file.follower_uri)
+            elif not target.is_cluster:
+                spec = replace(spec, worker_file=str(spec_file))
             with scratch_errors(str(spec_file)):
                 spec_file.write_text(spec.dump(), encoding="utf-8")
+                stack.enter_context(locked(spec_file))
             self._spec = spec
             submission = self._submission(target, spec, spec_file)
             with spark_on_path(self._bin_dir()):
@@ -478,6 +504,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             exit_code=self._at_work.exit_code,
             failure=failure,
             has_java=self._at_work.has_java,
+            said=self._at_work.last_lines,
         )
         self._report(judged)
         return spec, judged
@@ -500,6 +527,8 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
+        given, queue = self._arguments(), self.queue if self.queue != _DEFAULT_QUEUE else None
+        check_settings(submission.target, given, submission.environment, worker_queue=queue)
         if self._is_killed or self._has_left_driver(context):
             return
         check_before_submit(submission, hook)
@@ -642,14 +671,33 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
             )
         if self.deferrable and (why_not := self._why_not_deferred()) is not None:
             self.log.info("the task does not defer: %s", why_not)
-        return self._submitter.run(
-            submission, context, resume=lambda: self.execute_resumable(context)
-        )
+        with self._killing_after_unknown_errors(self._submitter):
+            return self._submitter.run(
+                submission, context, resume=lambda: self.execute_resumable(context)
+            )
+
+    @contextmanager
+    def _killing_after_unknown_errors(self, submitter: Submitter) -> Iterator[None]:
+        """Kill the driver after an error that is not ours.
+
+        Our own errors say whether a driver may continue. After any other error, nobody would follow
+        the driver until the next try, if there is one.
+        """
+        try:
+            yield
+        except (HiveAcidError, TaskDeferred):
+            raise
+        except BaseException:
+            self.on_kill()
+            if (process := submitter.process) is not None:
+                process.wait()  # it was killed
+            raise
 
     def _why_not_deferred(self) -> str | None:
         return why_not_deferred(self._at_work.target, self._arguments())
 
-    def _wait_in_triggerer(self, application_id: str) -> NoReturn:
+    def _wait_in_triggerer(self, application_id: str, context: Context) -> NoReturn:
+        from airflow_hiveacid.operators.submission.handover import HANDOVER  # noqa: PLC0415 - for tasks only
         from airflow_hiveacid.operators.submission.trigger import ApplicationTrigger  # noqa: PLC0415 - for tasks only
 
         if self._spec is None:
@@ -661,6 +709,7 @@ class HiveAcidSparkOperator(TaskView, SparkSubmitOperator):
                 "the triggerer does not show the driver's log, because it does not know the secrets"
                 " in conf and env_vars, which the log may contain"
             )
+        HANDOVER.expect(context["ti"], lambda: self._end_driver(wait_s=_END_S))
         note = self._progress.note(application_id, self._spec, self._at_work.notes)
         self.defer(
             trigger=ApplicationTrigger(

@@ -18,6 +18,7 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import TaskKilledError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.plan_text import answer_lines, compaction_lines
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
@@ -80,6 +81,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         *HiveAcidRowChangeOperator.template_fields,
     )
     template_ext: Sequence[str] = (".sql",)
+    file_fields = ("sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "conf": "json",
         "sql": "sql",
@@ -100,7 +102,7 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
         self.parameters = parameters
         self._statements: Sequence[Statement] = ()
         self._order: Order | None = None
-        is_file = str(sql).endswith(tuple(self.template_ext))
+        is_file = names_file(sql, self.template_ext)
         early = arguments.EarlyChecks(self.task_id)
         # The markers of a `.sql` file are unknown before the task reads the file.
         is_known = (

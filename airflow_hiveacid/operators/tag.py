@@ -21,6 +21,8 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.rendering import ValueRendering
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -48,7 +50,7 @@ class TagAction(enum.Enum):
     DROP = "drop"
 
 
-class HiveAcidTagOperator(TaskView, BaseOperator):
+class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
     """Make, move or drop a tag: a named version of a table whose files are kept.
 
     Hive no longer compacts or cleans a tagged table; use `HiveAcidCompactOperator` and
@@ -143,6 +145,7 @@ class HiveAcidTagOperator(TaskView, BaseOperator):
         until = "" if expires is None else f" -- until {expires.isoformat()}"
         return f"ALTER TABLE {table} {verb} {name}{version}{kept}{until}"
 
+    @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
         """Make, move or drop the tag, and return its version.
 

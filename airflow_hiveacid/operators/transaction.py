@@ -26,6 +26,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     StatementSpec,
     TransactionSpec,
 )
+from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statements.specs import (
@@ -48,8 +49,6 @@ from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.parameters import Parameter
-
-_SQL_FILE = ".sql"
 
 _Part = StatementSpec | MultiInsertSpec
 
@@ -80,7 +79,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         "parameters",
         *HiveAcidRowChangeOperator.template_fields,
     )
-    template_ext: Sequence[str] = (_SQL_FILE,)
+    template_ext: Sequence[str] = (".sql",)
+    file_fields = ("statements",)
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "statement": "sql",
         "conf": "json",
@@ -102,7 +102,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
         self.parameters = parameters
         self._nulls = _nulls_of(statements)
         early = arguments.EarlyChecks(self.task_id)
-        is_known = arguments.is_settled(database) and not _names_files(statements)
+        is_known = arguments.is_settled(database) and not self._names_files(statements)
         check_values_early(early, parameters)
         names = parameters if _is_mapping(parameters) else None
         if is_known and names is not None and arguments.is_settled(statements):
@@ -123,7 +123,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 texts.append(entry.strip().rstrip(";"))
             else:
                 kind, values = _only_key(entry, f"statements[{at}]")
-                nulls = self._nulls.get(at, frozenset())
+                nulls = self._nulls_at(at)
                 spec, _ = one_of_several(
                     kind, values, nulls=nulls, others=read_parameters(self.parameters)
                 )
@@ -149,7 +149,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 found.extend(parts_of_text)
             else:
                 kind, values = _only_key(entry, where)
-                nulls = self._nulls.get(at, frozenset())
+                nulls = self._nulls_at(at)
                 where = f"{where}[{kind!r}]"
                 one, used = one_of_several(
                     kind, values, where=where, nulls=nulls, others=given_values
@@ -191,6 +191,14 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             raise
         return found, named
 
+    def _nulls_at(self, at: int) -> frozenset[str]:
+        is_literal = self.is_literal(self.statements)
+        return self._nulls.get(at, frozenset()) if is_literal else frozenset()
+
+    def _names_files(self, given: object) -> bool:
+        entries = given if isinstance(given, list | tuple) else ()
+        return any(names_file(entry, self.template_ext) for entry in entries)
+
     def _check_parts(
         self,
         early: arguments.EarlyChecks,
@@ -206,13 +214,13 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             where = f"statements[{at}]"
             if isinstance(entry, Mapping):
                 early.check(_check_shape, **{where: _without_values(entry)})
-                nulls = self._nulls.get(at, frozenset())
+                nulls = self._nulls_at(at)
                 for kind, values in entry.items():
                     _check_values(early, kind, values, f"{where}[{kind!r}]", nulls)
                     if isinstance(values, Mapping) and parameters is not None:
                         argument = f"{where}[{kind!r}]"
                         check_parameters_early(early, values, argument, others=parameters)
-            elif isinstance(entry, str) and not entry.endswith(_SQL_FILE):
+            elif isinstance(entry, str) and not names_file(entry, self.template_ext):
                 is_known = arguments.is_settled(self.database) and parameters is not None
                 read = bind(self._of_text, given=stand_ins(parameters))
                 early.check(read, **{where: entry} if is_known else {})
@@ -276,11 +284,6 @@ def _without_values(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 def _is_mapping(given: object) -> bool:
     """Return true if the parameters are a literal mapping, and not a different task's result."""
     return isinstance(given, Mapping)
-
-
-def _names_files(given: object) -> bool:
-    entries = given if isinstance(given, list | tuple) else ()
-    return any(isinstance(entry, str) and entry.endswith(_SQL_FILE) for entry in entries)
 
 
 def _nulls_of(given: object) -> dict[int, frozenset[str]]:

@@ -31,7 +31,9 @@ from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
     BaseName,
     DeltaName,
+    OriginalFileName,
     parse_directory_name,
+    parse_file_name,
 )
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.words import age_text
@@ -143,11 +145,14 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
     unseen: dict[str, None] = {}
     now_seen = FirstSeen(high_watermark=txns.high_watermark, at_s=now_s)
     waited_for: dict[Reader, None] = {}
+    unread = _unread(state, is_insert_only=is_insert_only)
     for path, size, replacement in replaced(state):
         if replacement not in seen:
             unseen[replacement] = None
         first_seen = seen.get(replacement, now_seen)
-        why_not = held.get(path) or waits_for(first_seen, readers, now_s, retention_s)
+        why_not = (
+            held.get(path) or unread.get(path) or waits_for(first_seen, readers, now_s, retention_s)
+        )
         waited_for |= dict.fromkeys(readers_before(first_seen, readers))
         item = Removal(
             path=path,
@@ -165,6 +170,29 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
         unseen=tuple(unseen),
         waited_for=tuple(waited_for),
     )
+
+
+def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
+    """Return the replaced paths with files that no compaction has read, each with the reason.
+
+    Hive's compactor ignores files with other names. A base does not prove that they are not needed.
+    """
+    found = {
+        d.text: (d.unread[0].file.path, d.unread[0].why)
+        for d in state.obsolete_directories
+        if d.unread
+    }
+    if not is_insert_only:
+        found |= {
+            f.path: (f.path, "its name is not that of an original file, such as 000000_0")
+            for f in state.obsolete_originals
+            if f.size_bytes and not isinstance(parse_file_name(f.name), OriginalFileName)
+        }
+    return {
+        path: f"{file} may be data that no compaction has read: {why}. If it is not needed, move it"
+        " away"
+        for path, (file, why) in found.items()
+    }
 
 
 def plan_staging(
@@ -277,7 +305,7 @@ def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
     """Return the transaction ID or the write ID in a directory name; a missing ID is None."""
     if name.startswith(STAGING_PREFIX):
         number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
-        return (TxnId(int(number)), None) if number.isdigit() else None
+        return (TxnId(int(number)), None) if number.isdecimal() else None
     parsed = parse_directory_name(name)
     if parsed is None:
         return None

@@ -13,28 +13,32 @@ parameters. So a flat copy replaces the table.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import (
+    DeltaName,
     OriginalFileName,
     data_file,
     is_below_hidden,
     looks_like_directory_name,
+    parse_directory_name,
     parse_file_name,
     staging_directory,
+    stays_below,
 )
 from airflow_hiveacid.format.records.conversion import Move
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from airflow_hiveacid.format.names import DeltaName
+    from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.state.directories import FileEntry, Listing
     from airflow_hiveacid.format.table import TableInfo
@@ -58,6 +62,9 @@ _TRANSLATED: Final = "TRANSLATED_TO_EXTERNAL"
 _PURGED: Final = "external.table.purge"
 _TRANSACTIONAL: Final = "transactional"
 _PROPERTIES: Final = "transactional_properties"
+_UNDONE: Final = frozenset({_EXTERNAL, _TRANSLATED, _PURGED, _TRANSACTIONAL, _PROPERTIES, COPY_OF})
+"""The parameters that a conversion changes, and that its undo restores."""
+_FLAT_FILE: Final = re.compile(r"[0-9]{6,}_0(\.[^/]*)?")
 _READABLE: Final = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.TEXT})
 
 
@@ -223,7 +230,7 @@ def emptied_by(moves: Iterable[Move]) -> list[Move]:
     """
     directories = {(m.location, m.source.partition("/")[0]) for m in moves if "/" in m.source}
     return [
-        Move(location=location, source=name, target=staging_directory(f"emptied-{name}"))
+        Move(location=location, source=name, target=_emptied(name))
         for location, name in sorted(directories)
     ]
 
@@ -231,6 +238,65 @@ def emptied_by(moves: Iterable[Move]) -> list[Move]:
 def moved_to(moves: Iterable[Move]) -> set[tuple[str, str]]:
     """Return the location and path of each file after the moves."""
     return {(move.location, move.target) for move in moves}
+
+
+def why_not_noted(
+    moves: Sequence[Move],
+    emptied: Sequence[Move],
+    undo: Mapping[str, str | None],
+    write_id: WriteId | None,
+    *,
+    locations: Collection[str],
+) -> str | None:
+    """Return why no conversion of a table can have noted this; None if one can.
+
+    Other programs may write into a table's directory. So a note must not lead to the files of
+    another table, nor to other names or parameters than those that a conversion uses.
+
+    Args:
+        moves: the noted moves of files.
+        emptied: the noted moves of directories.
+        undo: the noted parameters.
+        write_id: the noted write ID.
+        locations: the locations of the table's partitions.
+    """
+    if not set(undo) <= _UNDONE:
+        return f"it sets the parameter {min(set(undo) - _UNDONE)}"
+    known = {location.rstrip("/") for location in locations}
+    for move in (*moves, *emptied):
+        if move.location.rstrip("/") not in known:
+            return f"{move.location} is not a location of the table"
+    inner = None
+    if write_id is not None:
+        inner = str(DeltaName(low=write_id, high=write_id, statement_id=StatementId(0)))
+    if inner is None:
+        wrong = [move for move in moves if not _is_move_out(move)]
+        wrong += [move for move in emptied if not _is_emptying(move)]
+    else:
+        wrong = [*(move for move in moves if not _is_move_in(move, inner)), *emptied]
+    if wrong:
+        return f"no conversion moves {wrong[0].source!r} to {wrong[0].target!r}"
+    return None
+
+
+def _is_move_in(move: Move, directory: str) -> bool:
+    is_visible = stays_below(move.source) and not is_below_hidden(move.source)
+    return is_visible and move.target == f"{directory}/{posixpath.basename(move.source)}"
+
+
+def _is_move_out(move: Move) -> bool:
+    directory, slash, _ = move.source.partition("/")
+    is_data = stays_below(move.source) and parse_directory_name(directory) is not None
+    return bool(is_data and slash and _FLAT_FILE.fullmatch(move.target))
+
+
+def _is_emptying(move: Move) -> bool:
+    is_known = parse_directory_name(move.source) is not None
+    return is_known and move.target == _emptied(move.source)
+
+
+def _emptied(name: str) -> str:
+    return staging_directory(f"emptied-{name}")
 
 
 def _name(number: int) -> str:

@@ -19,6 +19,8 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators.rendering import ValueRendering
+from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
@@ -39,7 +41,7 @@ OUTAGE_KEY: Final = "hiveacid_outage"
 """The state store's key for the start of an outage, because each reschedule is a new process."""
 
 
-class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
+class HiveAcidWatchSensor(ValueRendering, TaskView, BaseSensorOperator):
     """Wait until a poll of a table finds something.
 
     All arguments of `BaseSensorOperator` are also allowed, in every mode. With `soft_fail`, a
@@ -116,6 +118,7 @@ class HiveAcidWatchSensor(TaskView, BaseSensorOperator):
         `found` may be empty. `omitted` is the number of findings that the trigger's event left out.
         """
 
+    @with_short_traceback
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll once; if it fails for a reason that may be temporary, log the error and continue.
 

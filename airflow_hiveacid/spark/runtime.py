@@ -23,8 +23,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import urlsplit
 
-from pyspark import SparkFiles
+from pyspark import SparkConf, SparkContext, SparkFiles
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -32,12 +33,15 @@ from airflow_hiveacid.format.errors import (
     ResultUnwritableError,
     StorageError,
     StoreUnavailableError,
+    TaskKilledError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
@@ -56,7 +60,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -71,6 +75,10 @@ _PHASES: Final = {
     **dict.fromkeys(("registered", "verified", "noted", "published"), "publish"),
     **dict.fromkeys(("body_done", "committed"), "commit"),
 }
+# Before these steps, the transaction can still be aborted without a trace.
+_FOLLOWED_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
+_FOLLOWER_S: Final = 3600.0
+_FOLLOWER_POLL_S: Final = 1.0
 # Otherwise, PySpark logs each error as a line of JSON, and py4j logs that its connection closes.
 _NOISY: Final = {
     "py4j": logging.WARNING,
@@ -80,11 +88,11 @@ _NOISY: Final = {
 
 
 class LogFormatter(logging.Formatter):
-    """Formats the driver's log without the secrets of its sources and of its metastore."""
+    """Formats the driver's log without secrets, and with other clients' names escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record, with its traceback."""
-        return without_secrets(super().format(record))
+        return printable(without_secrets(super().format(record)), keep="\n\t")
 
 
 JobFunction = Callable[[JobContext], JobResult]
@@ -116,7 +124,11 @@ def run_application(
     parser = argparse.ArgumentParser(prog=kind)
     parser.add_argument("--spec", required=True, help="name of the shipped job spec")
     name = parser.parse_args(argv).spec
-    spark = open_session(f"hiveacid-{kind}")
+    try:
+        with typed_failures():
+            spark = open_session(f"hiveacid-{kind}")
+    except Exception as error:  # noqa: BLE001 - the process edge, as in run_spec
+        return _without_session(name, error)
     try:
         with reported_stages(spark, kind):
             return run_spec(spark, job_function, name)
@@ -136,7 +148,14 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
     started = time.monotonic()
     steps = StepClock()
     spark_app_id = spark.sparkContext.applicationId  # a user's program may end the session
+
+    def reached(step: str) -> None:
+        steps.reached(step)
+        if step in _FOLLOWED_STEPS:
+            check_worker(spec)
+
     try:
+        await_follower(spec)
         if spec.start_timeout_s is not None:
             await_executor(spark, spec.start_timeout_s)
         here = endpoint_here(spec.metastore, spark.sparkContext.getConf().get)
@@ -144,7 +163,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
             for finding in preflight(client):
                 log.warning("%s", finding)
             result = job_function(
-                JobContext(spark=spark, spec=spec, client=client, on_step=steps.reached)
+                JobContext(spark=spark, spec=spec, client=client, on_step=reached)
             )
         code = ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result
@@ -160,6 +179,17 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
         ),
     )
     return code
+
+
+def _without_session(spec_name: str, error: Exception) -> ExitCode:
+    """Write why no session could start as the job's result, such as a login that was refused."""
+    try:
+        spec = read_spec(spec_name)
+        answer(spec, _failed(spec, error))
+    except Exception as further:
+        log.error("cannot start a Spark session: %s", error, exc_info=error)  # noqa: TRY400 - the first error, not the current one
+        log.warning("the task cannot be told so: %s", further)
+    return exit_code(error)
 
 
 def _failed(spec: JobSpec, error: Exception) -> JobResult:
@@ -197,10 +227,20 @@ def read_spec(name: str) -> JobSpec:
     """
     # YARN puts shipped files into the working directory. Local and standalone modes put shipped
     # files into Spark's directory.
-    for path in (Path(name), Path(SparkFiles.get(name))):
+    for path in (Path(name), *_shipped(name)):
         if path.is_file():
             return JobSpec.parse(path.read_text(encoding="utf-8"))
     raise ConfigurationError(f"job spec {name!r} was not shipped with the application (--files)")
+
+
+def _shipped(name: str) -> Iterator[Path]:
+    try:
+        yield Path(SparkFiles.get(name))
+    except (AssertionError, AttributeError):  # Spark has no context, so it has copied no file
+        SparkContext._ensure_initialized()  # noqa: SLF001 - before this SparkConf is empty
+        for uri in (SparkConf().get("spark.files") or "").split(","):
+            if posixpath.basename(uri) == name:
+                yield Path(urlsplit(uri).path)
 
 
 def check_answerable(spec: JobSpec) -> None:
@@ -225,6 +265,45 @@ def check_answerable(spec: JobSpec) -> None:
         raise ResultUnwritableError(
             location=spec.result_uri, user=_user(), reason=str(error)
         ) from error
+
+
+def await_follower(spec: JobSpec) -> None:
+    """Wait until a worker or a trigger follows this driver in its cluster.
+
+    A task may be ended, or its worker may die, before anybody follows the driver. Such a driver
+    must not change anything, because nobody would kill it.
+
+    Raises:
+        TaskKilledError: nobody has followed the driver within `start_timeout_s`.
+        StorageError: the store of the file cannot be asked.
+    """
+    if spec.follower_uri is None:
+        return
+    fs, path = open_location(spec.follower_uri)
+    limit_s = _FOLLOWER_S if spec.start_timeout_s is None else spec.start_timeout_s
+    began = time.monotonic()
+    while not exists(fs, path):
+        if time.monotonic() - began > limit_s:
+            raise TaskKilledError(
+                f"the driver of {spec.job_key} has changed nothing: within {limit_s:g} s, neither a"
+                f" worker nor the triggerer has written {spec.follower_uri} to show that it follows"
+                " the driver. Either the task was ended just after its submission, or nobody could"
+                " write this file: then give workers and the triggerer write access to result_dir"
+            )
+        time.sleep(_FOLLOWER_POLL_S)
+
+
+def check_worker(spec: JobSpec) -> None:
+    """Check that the worker that waits for this driver is still alive.
+
+    Raises:
+        TaskKilledError: the worker's process has ended.
+    """
+    if spec.worker_file is not None and not worker_lives(spec.worker_file):
+        raise TaskKilledError(
+            f"the worker of {spec.job_key} has ended without its driver, so nobody follows the"
+            " driver: its transaction is aborted"
+        )
 
 
 def answer(spec: JobSpec, result: JobResult) -> None:

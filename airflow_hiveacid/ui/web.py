@@ -12,6 +12,7 @@ rights:
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -30,12 +31,13 @@ from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
 from sqlalchemy import and_, func, select, tuple_
 
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.operators.collect import (
     COLLECTED_KEY,
     HiveAcidCollectOperator,
     owners_variable,
 )
-from airflow_hiveacid.operators.collecting.document import FORMAT, named
+from airflow_hiveacid.operators.collecting.document import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,6 +49,8 @@ OPERATIONS_DAG: Final = "hiveacid_operations"
 _MOST_RUNS: Final = 100
 """The number of a task's collections that the charts show."""
 _TASK: Final = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
+
+_log = logging.getLogger(__name__)
 
 _PAGES: Final = Path(__file__).with_name("pages")
 _CLOSED: Final[dict[str, Any]] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
@@ -82,7 +86,7 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     found = _newest(session, dags)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for one in found:
-        for row in named("rows", one["document"]):
+        for row in one["document"]["rows"]:
             about = {"connection": one["connection"], "measured": one["measured"]}
             rows[about["connection"], row["table"]] = {**row, **about}
     # Each document has the whole queue of its metastore, so use only the newest document of each.
@@ -92,7 +96,7 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
         "queue": [
             {**entry, "connection": connection}
             for connection, made in queues.items()
-            for entry in named("queue", made)
+            for entry in made["queue"]
         ],
         "queue_left_out": sum(made["left_out"].get("queue", 0) for made in queues.values()),
         "collections": [_collection(one) for one in found],
@@ -123,12 +127,7 @@ def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -
     details = collected["document"]["details"].get(name)
     return {
         "row": {**row, "connection": connection, "measured": collected["measured"]},
-        "details": None
-        if details is None
-        else {
-            **{key: named(key, details) for key in details if key != "left_out"},
-            "left_out": details["left_out"],
-        },
+        "details": details,
         "history": history,
         "operations": _dag(session, dags, OPERATIONS_DAG),
     }
@@ -143,8 +142,18 @@ def owners(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
 
 def _owners(session: Session, connection: str) -> dict[str, Any]:
     found = session.scalar(select(Variable).where(Variable.key == owners_variable(connection)))
-    stored: dict[str, Any] = json.loads(found.get_val() or "{}") if found else {}
-    return {"owners": stored.get("owners", {}), "workers": stored.get("workers", {})}
+    try:
+        stored = json.loads(found.get_val() or "{}") if found else {}
+    except ValueError:
+        stored = {}
+    return {name: _texts(stored, name) for name in ("owners", "workers")}
+
+
+def _texts(stored: object, name: str) -> dict[str, str]:
+    """Return a mapping of texts in a stored value; leave out all else, as any user may store it."""
+    found = stored.get(name) if isinstance(stored, dict) else None
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {printable(key): printable(text) for key, text in pairs if isinstance(text, str)}
 
 
 def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
@@ -181,8 +190,12 @@ def _recent(session: Session, tasks: Sequence[tuple[Any, ...]]) -> list[dict[str
 def _documents(found: Sequence[XComModel]) -> list[dict[str, Any]]:
     every = []
     for one in found:
-        document = XComModel.deserialize_value(one)
-        if isinstance(document, dict) and document.get("format") == FORMAT:
+        try:
+            document = parsed(XComModel.deserialize_value(one))
+        except Exception as error:  # noqa: BLE001 - one task's value must not hide those of others
+            _log.warning("ignored an XCom of %s %s: %s", one.dag_id, one.task_id, error)
+            continue
+        if document is not None:
             every.append(
                 {
                     "dag_id": one.dag_id,
@@ -201,7 +214,7 @@ def _row_of(table: str, connection: str, one: dict[str, Any]) -> dict[str, Any] 
     """Return a table's numbers in a collection, or None if the collection does not have them."""
     if one["connection"] != connection:
         return None
-    return next((row for row in named("rows", one["document"]) if row["table"] == table), None)
+    return next((row for row in one["document"]["rows"] if row["table"] == table), None)
 
 
 def _collection(one: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,10 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.versions import floor_of
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
+from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
     duration,
@@ -43,10 +45,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-
-_ON_ITS_WAY: Final = frozenset(
-    {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
-)
 
 _LONGEST_MOVE_S: Final = 3600.0
 """The maximum time that a client may take to replace a tag."""
@@ -76,6 +74,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     # The server's workers read the parameters when they begin a compaction. The compaction queue
     # lists each compaction until it ends. Later compactions have higher IDs than all current
     # compactions.
+    end_dead_entries(client, table.ref)
     before = _queue(client, table)
     roots = client.list_partitions(table)
     snapshot = snapshot_now(client, [table.ref])
@@ -282,17 +281,20 @@ def _states(
 
 
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
-    """Return the sorted IDs of all listed compactions; raise an error if one is unfinished.
+    """Return the sorted IDs of all listed compactions; raise an error if one may publish a result.
+
+    A committed compaction on 4.x is no obstacle, although it waits for cleaning. The cleaning
+    removes only files that its result has replaced, and the guarantee is based on a later listing.
+    The entry may wait for as long as the table's parameter keeps those files.
 
     Raises:
         KeepingRefusedError: a compaction has not finished.
     """
     entries = client.show_compactions(table.ref)
-    for entry in entries:
-        if entry.state in _ON_ITS_WAY:
-            raise KeepingRefusedError(
-                table=table.ref,
-                waiting=f"compaction {entry.entry_id} of {entry.partition or 'the table'} is"
-                f" {entry.state.value}",
-            )
+    if any(entry.is_pending for entry in entries):
+        for status in unfinished(client, table.ref):
+            entry = status.entry
+            if entry.state is not CompactionState.READY_FOR_CLEANING or not entry.is_committed:
+                raise KeepingRefusedError(table=table.ref, waiting=str(status))
+        entries = client.show_compactions(table.ref)
     return sorted(entry.entry_id for entry in entries if entry.entry_id is not None)

@@ -327,7 +327,7 @@ def _may_be_cleaned(entry: CompactionEntry) -> bool:
     """
     if entry.state is CompactionState.FAILED and entry.has_our_worker:
         return False
-    return entry.state not in _NEVER_CLEANED
+    return entry.is_committed or entry.state not in _NEVER_CLEANED
 
 
 def _settled(

@@ -428,7 +428,7 @@ def test_a_compaction_in_an_unknown_state_is_treated_as_not_ended(
         entries = [replace(entry, state=state)]
         return lambda: monkeypatch.setattr(watched.client, "show_compactions", lambda *_: entries)
 
-    odd = _after(watched, show(CompactionState.UNKNOWN), watched.write)
+    odd = _after(watched, show(CompactionState.received("resting")), watched.write)
     ended = _after(watched, show(CompactionState.SUCCEEDED), watched.write)
     assert _fired(_trigger(), watched.poll, odd, ended) == [1, 3]
 

@@ -32,7 +32,7 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.ids import StatementId
+from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.health import HealthLook
@@ -46,6 +46,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
+from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.plan.limits import ReachedLimit
 from airflow_hiveacid.plan.thresholds import Exceeded, Threshold
 from airflow_hiveacid.sensors import (
@@ -330,6 +331,21 @@ def test_the_compaction_sensor_waits_for_a_queued_or_working_compaction(server: 
     assert compactions() == ended(("", 1, "ready for cleaning"))
 
 
+def test_the_compaction_sensor_names_a_dead_worker_and_the_command_that_ends_its_entry(
+    server: Server,
+) -> None:
+    server.table()
+    claim = server.claim()
+    txn_id = server.client.open_txn(TxnType.COMPACTION)
+    server.client.update_compactor_state(replace(claim, highest_write_id=WriteId(1)), txn_id)
+    sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
+    assert str(sensor.look()) == "demo.t: 1 compaction to end: table working"
+    server.client.abort_txn(txn_id)
+    told = str(sensor.look())
+    assert f"has no result, because its transaction {txn_id} was aborted" in told
+    assert told.endswith("`clean demo.t`, `compact demo.t` or `cancel demo.t` ends the entry")
+
+
 def test_the_compaction_sensor_waits_only_for_compactions_of_its_partition(server: Server) -> None:
     server.table(partitioned=True)
     server.client.mark_compacted(server.claim(MONTH_1))
@@ -408,11 +424,13 @@ def test_the_sensor_waits_for_a_compaction_in_an_unknown_state_until_a_newer_one
     old = replace(
         server.server.queue[1], entry_id=number, state=CompactionState.SUCCEEDED, ended_s=10.0
     )
-    odd = replace(old, entry_id=number and 2, state=CompactionState.UNKNOWN, ended_s=None)
+    odd = replace(
+        old, entry_id=number and 2, state=CompactionState.received("resting"), ended_s=None
+    )
     server.server.queue = {1: old, 2: odd}
     assert compactions() is None
     sensor = HiveAcidCompactionSensor(task_id="s", table="demo.t")
-    assert str(sensor.look()) == "demo.t: 1 compaction to end: table unknown"
+    assert str(sensor.look()) == "demo.t: 1 compaction to end: table resting"
     newest = replace(old, entry_id=number and 3, ended_s=30.0)
     server.server.queue = {2: replace(odd, ended_s=20.0), 3: newest}
     assert compactions() == ended(("", newest.entry_id, "succeeded"))

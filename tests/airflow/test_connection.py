@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,7 +9,12 @@ from airflow.sdk import Connection
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.hooks.connection import ConnectionFields, MetastoreSettings, parse_settings
+from airflow_hiveacid.hooks.connection import (
+    EXTRAS,
+    ConnectionFields,
+    MetastoreSettings,
+    parse_settings,
+)
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (
@@ -20,6 +27,9 @@ from airflow_hiveacid.jobs.logins import (
     SecretSource,
     TokenLogin,
 )
+from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.provider_info import get_provider_info
+from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
 
 if TYPE_CHECKING:
     from tests.support.airflow_support import Connections
@@ -298,6 +308,78 @@ def test_a_connection_given_as_a_uri_is_read() -> None:
         "etl",
         7.0,
     )
+
+
+@pytest.mark.parametrize("conn_type", ["postgres", "http", "hive_metastore", "spark", "generic"])
+def test_a_connection_of_another_type_is_refused_before_anything_is_sent(
+    connections: Connections, conn_type: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)  # noqa: FBT003 - the socket's signature
+        port = server.getsockname()[1]
+        connections.add("other", conn_type, host="127.0.0.1", port=port, login="etl")
+        refused = pytest.raises(ConfigurationError, match=r"'other' is of type.*nothing was sent")
+        with refused, HiveAcidHook("other").metastore() as client:
+            client.list_databases()
+        with refused:
+            asyncio.run(HiveAcidHook("other").fetch_settings())
+        assert HiveAcidHook("other").test_connection()[0] is False
+        with refused:
+            look = HiveAcidLockFreeSensor(task_id="t", table="db.t", hive_acid_conn_id="other").look
+            look()
+        if conn_type != "spark":
+            with refused:
+                SparkTarget.resolve("other", None, {})
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_a_field_that_is_not_used_is_named_once_and_not_shown(
+    connections: Connections, caplog: pytest.LogCaptureFixture
+) -> None:
+    uris = {"uris": "thrift://hms:9083"}
+    connections.add("unused", HiveAcidHook.conn_type, host="h", password="hunter2", extra=uris)
+    for _ in range(2):
+        HiveAcidHook("unused").endpoint()
+    assert [one.getMessage() for one in caplog.records] == [
+        "connection unused: field password is not used; give secret_from",
+        "connection unused: field host is not used: uris replace it",
+    ]
+
+
+def test_the_form_has_the_extras_that_are_read() -> None:
+    (connection_type,) = get_provider_info()["connection-types"]
+    assert sorted(connection_type["conn-fields"]) == sorted(EXTRAS)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("lock_timeout", "did you mean 'lock_timeout_s'"),
+        ("result-dir", "did you mean 'result_dir'"),
+        ("Transport", "did you mean 'transport'"),
+        ("kerberos_service_name", "did you mean 'kerberos_service'"),
+        ("deploy-mode", "is no extra of this connection; correct it"),
+        ("auth_mechanism", "is no extra of this connection"),
+    ],
+)
+def test_an_unknown_extra_is_refused_and_its_value_is_not_shown(name: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'hms_prod', field '{name}'.*{hint}") as caught:
+        _parse(**{name: "hunter2"})
+    assert "hunter2" not in str(caught.value)
+    assert _parse(**{name: ""}) == _parse()
+
+
+@pytest.mark.parametrize("host", ["hms1;hms2", "hms1 hms2", "hms1|hms2:9083", "hms1\nhms2"])
+def test_a_list_of_hosts_without_commas_is_refused(host: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"field 'host'.*by commas"):
+        _parse(host)
+
+
+def test_a_setting_of_tls_without_tls_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"'verify_host'.*transport is plain"):
+        _parse(verify_host=False)
+    assert _parse(verify_host=True) == _parse()
 
 
 def test_a_missing_connection_raises_an_error_with_its_name() -> None:

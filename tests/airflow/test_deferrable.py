@@ -10,10 +10,12 @@ import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
+from airflow.sdk.listener import get_listener_manager
 from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
@@ -23,6 +25,7 @@ from airflow_hiveacid.format.errors import (
     JobFailedError,
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
+from airflow_hiveacid.operators.submission import kill as kill_module
 from airflow_hiveacid.operators.submission import trigger as trigger_module
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.deferral import (
@@ -53,7 +56,7 @@ from tests.support.cluster_tasks import (
 from tests.support.pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from airflow.sdk import BaseOperator
     from airflow.triggers.base import BaseTrigger
@@ -75,6 +78,26 @@ def _deferred(task: BaseOperator, store: StateStore, **more: Any) -> BaseTrigger
     with pytest.raises(TaskDeferred) as caught:
         run_task(task, context_of(task_state_store=store, **more))
     return _made_again(caught.value.trigger)
+
+
+@pytest.fixture
+def left_store(spark: FakeSpark, yarn: Pretended, on_yarn: Connections) -> StateStore:  # noqa: ARG001 - fixtures
+    yarn.app = dict(RUNNING)
+    return StateStore()
+
+
+def _ended_process(task: BaseOperator, store: StateStore, ask: Callable[[], Any]) -> None:
+    """Run a task until it defers, and end its process; `ask` answers for Airflow's database."""
+    context = context_of(task_state_store=store)
+    asked: list[dict[str, Any]] = []
+    context["ti"].get_task_states = lambda **terms: (asked.append(terms), ask())[1]
+    with pytest.raises(TaskDeferred):
+        run_task(task, context)
+    get_listener_manager().hook.before_stopping(component=object())
+    run = {"dag_id": "dag", "map_index": -1, "run_ids": ["scheduled__2013-01-02"]}
+    assert asked == [{**run, "task_ids": ["task"]}]
+    get_listener_manager().hook.before_stopping(component=object())  # of a later task
+    assert len(asked) == 1
 
 
 def _made_again(trigger: BaseTrigger) -> BaseTrigger:
@@ -158,6 +181,96 @@ def test_the_retry_after_a_worker_lost_before_deferral_tracks_the_same_applicati
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
     assert yarn.killed == []
+
+
+@pytest.mark.promise("A6")
+@pytest.mark.parametrize("state", ["failed", "success", "skipped", None])
+def test_the_driver_of_a_task_that_was_ended_before_it_deferred_is_killed(
+    spark: FakeSpark,
+    yarn: Pretended,
+    left_store: StateStore,
+    aborted: list[str],
+    state: str | None,
+) -> None:
+    run = {"scheduled__2013-01-02": {"task": state}} if state else {}  # else the run was deleted
+    _ended_process(deletion(spark, deferrable=True), left_store, lambda: run)
+    assert yarn.killed == [APP]
+    assert aborted == [spark.call["spec"]["attempt"]]
+
+
+@pytest.mark.usefixtures("on_kubernetes")
+def test_the_pod_of_a_task_that_was_ended_before_it_deferred_is_deleted(
+    spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], aborted: list[str]
+) -> None:
+    submits |= {"phase": "Running"}
+    states = {"scheduled__2013-01-02": {"task": "failed"}}
+    _ended_process(deletion(spark, deferrable=True), StateStore(), lambda: states)
+    attempt = spark.call["spec"]["attempt"]
+    assert api.deleted == [f"{tag_of(attempt)}-driver"]
+    assert aborted == [attempt]
+
+
+@pytest.mark.parametrize("state", ["deferred", "queued", "running", "restarting", None])
+def test_the_driver_of_a_task_that_is_still_wanted_goes_on(
+    spark: FakeSpark,
+    yarn: Pretended,
+    left_store: StateStore,
+    aborted: list[str],
+    state: str | None,
+) -> None:
+    """If the task was cleared, its next try takes over the driver."""
+    states = {"scheduled__2013-01-02": {"task": state}}
+    _ended_process(deletion(spark, deferrable=True), left_store, lambda: states)
+    assert (yarn.killed, aborted) == ([], [])
+
+
+def test_a_driver_is_not_killed_if_airflow_does_not_answer(
+    spark: FakeSpark, yarn: Pretended, left_store: StateStore, aborted: list[str]
+) -> None:
+    def fail() -> None:
+        raise OSError("no API server")
+
+    _ended_process(deletion(spark, deferrable=True), left_store, fail)
+    assert (yarn.killed, aborted) == ([], [])
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+def test_a_driver_may_begin_once_somebody_follows_it(
+    spark: FakeSpark, yarn: Pretended, left_store: StateStore, *, deferrable: bool
+) -> None:
+    def has_follower() -> bool:
+        return Path(spark.call["spec"]["follower_uri"].removeprefix("file:")).exists()
+
+    def ended() -> dict[str, str]:
+        assert has_follower()
+        return dict(SUCCEEDED)
+
+    if deferrable:
+        trigger = _deferred(deletion(spark, deferrable=True), left_store)
+        assert not has_follower()
+        yarn.app = dict(SUCCEEDED)
+        event = fired(trigger)
+        assert has_follower()
+        resumed(deletion(spark, deferrable=True), left_store, event)
+    else:
+        yarn.app = dict(SUCCEEDED)
+        run_task(deletion(spark), context_of(task_state_store=left_store))
+    assert not has_follower()
+
+
+def test_a_task_whose_trigger_cannot_reach_the_result_directory_wakes_and_follows_its_driver(
+    spark: FakeSpark, yarn: Pretended, left_store: StateStore, tmp_path: Path
+) -> None:
+    trigger = _deferred(deletion(spark, deferrable=True), left_store)
+    results = tmp_path / "results"
+    results.rename(tmp_path / "away")
+    event = fired(trigger)
+    assert event["end"] == End.FAILED.value
+    assert not results.exists()
+    (tmp_path / "away").rename(results)
+    yarn.app = dict(SUCCEEDED)
+    done = resumed(deletion(spark, deferrable=True), left_store, event)
+    assert done["status"] == "committed"
 
 
 @pytest.mark.usefixtures("on_yarn")
@@ -509,20 +622,22 @@ def test_a_kill_that_airflow_cancels_still_kills_the_driver(
 
 @pytest.mark.usefixtures("on_yarn")
 def test_execution_timeout_includes_the_deferral_and_kills_the_driver(
-    spark: FakeSpark, yarn: Pretended, aborted: list[str]
+    spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The trigger kills the driver, because the woken task may be ended before it runs."""
+    by_trigger: list[str] = []
+    monkeypatch.setattr(kill_module, "abort_attempt", lambda of: by_trigger.append(of.attempt))
     yarn.app = dict(RUNNING)
     store = StateStore()
     limit = {"execution_timeout": timedelta(seconds=1)}
     event = fired(_deferred(deletion(spark, deferrable=True, **limit), store))
-    assert (event["end"], yarn.killed) == ("timed out", [])
+    attempt = spark.call["spec"]["attempt"]
+    assert (event["end"], yarn.killed, by_trigger) == ("timed out", [APP], [attempt])
     task = deletion(spark, deferrable=True, **limit)
     with pytest.raises(AirflowTaskTimeout, match=f"{APP} had not ended"):
         resumed(task, store, event)
     task.on_kill()  # as the task runner does after this error
-    until(lambda: yarn.killed)
-    assert yarn.killed == [APP]
-    assert aborted == [spark.call["spec"]["attempt"]]
+    assert aborted == [attempt]
 
 
 @pytest.mark.usefixtures("on_yarn")

@@ -220,11 +220,27 @@ def test_the_last_line_of_an_ended_driver_is_shown_even_if_it_is_unfinished(
     assert driver.new() == ["two", "thr"]
 
 
+def test_the_lines_of_a_driver_keep_their_level_and_have_no_second_time(
+    driver: _Driver, log: TaskLog
+) -> None:
+    driver.write(
+        "12:00:00 INFO opened\n12:00:01 WARN late: no heartbeat\n"
+        "26/11/27 12:00:02 ERROR lost: it\nplain 12:00:00 ERROR\n"
+    )
+    assert driver.new() == ["opened", "late: no heartbeat", "lost: it", "plain 12:00:00 ERROR"]
+    assert (log.warnings, log.errors) == (["late: no heartbeat"], ["lost: it"])
+
+
 def test_bytes_that_are_not_utf_8_are_replaced(driver: _Driver) -> None:
     driver.write(b"caf\xe9\n\xc3")
     assert driver.new() == ["caf\ufffd"]
     driver.write(b"\xa9\n")
     assert driver.new() == ["\u00e9"]
+
+
+def test_names_of_other_clients_in_a_line_are_escaped(driver: _Driver) -> None:
+    driver.write("read t/\x1b[2J\u202ex\tend\n".encode())
+    assert driver.new() == ["read t/\\x1b[2J\\u202ex\tend"]
 
 
 def test_a_log_that_begins_again_is_shown_from_its_beginning(driver: _Driver) -> None:

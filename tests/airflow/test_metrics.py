@@ -8,7 +8,9 @@ import pytest
 from airflow.sdk.observability import stats
 
 from airflow_hiveacid.format.errors import WriteConflictError
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
+from airflow_hiveacid.operators.reporting.metrics import count_job
 from tests.support.airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
@@ -70,3 +72,18 @@ def test_a_failed_job_is_counted_with_its_error_type(
     with pytest.raises(WriteConflictError):
         run_task(task, context_of("task"))
     assert sent == [("hiveacid.failed_jobs", 1, {"error": "WriteConflictError"})]
+
+
+def test_partitions_that_a_job_left_although_they_are_due_are_counted(
+    sent: list[tuple[Any, ...]],
+) -> None:
+    left = {"table": "d.t", "done": False, "kind": "major", "why": "left for a later job"}
+    below = {"table": "d.u", "done": False, "kind": "none", "why": "below the thresholds"}
+    for status in (JobStatus.COMMITTED, JobStatus.NOTHING_TO_DO, JobStatus.PLANNED):
+        details: dict[str, Any] = {"compactions": [left, left, below]}
+        result = JobResult(
+            kind="compact_tables", job_key="k", status=status, table="*", details=details
+        )
+        count_job(result, 1.0)
+    counted = ("hiveacid.partitions_left", 2, {"kind": "compact_tables"})
+    assert [one for one in sent if one[0] == counted[0]] == [counted] * 2

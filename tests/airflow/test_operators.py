@@ -130,8 +130,8 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     (HiveAcidTruncateOperator, {"table": "db.{{ ti.task_id }}"}, TruncateSpec(target="db.task")),
     (
         HiveAcidTruncateOperator,
-        {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1, "q": None}},
-        TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1", "q": None}),
+        {"table": "db.t", "partition": {"day": "{{ ds }}", "p": 1}},
+        TruncateSpec(target="db.t", partition={"day": "2013-01-02", "p": "1"}),
     ),
     (
         HiveAcidRebalanceOperator,

@@ -63,6 +63,19 @@ def test_a_page_document_has_at_most_64_kb_and_counts_what_it_omits() -> None:
     assert named("rows", made)[-1]["table"] == "db.z", "the most urgent table stays"
 
 
+@pytest.mark.parametrize("letter", ["x", "\u540d", "\U0001f40d"])
+def test_a_page_document_shows_tables_and_fits_however_long_the_queues_names_are(
+    letter: str,
+) -> None:
+    queue = [[n, "d." + letter * 700, "p=" + letter * 700, "minor", "failed"] for n in range(60)]
+    many = [numbers(f"db.t{n}", "blocked" if n == 7 else "fine") for n in range(50)]
+    made = document(many, measured_s=0.0, queue=queue)
+    assert len(json.dumps(made)) <= MOST_BYTES
+    assert len(made["rows"]) == 50
+    assert 0 < len(made["queue"]) == 60 - made["left_out"].get("queue", 0)
+    assert [one[0] for one in made["queue"]] == list(range(len(made["queue"]))), "the first stay"
+
+
 def test_a_page_document_holds_500_tables_and_details_of_the_urgent_ones() -> None:
     blocked = numbers("db.z", "blocked", 10_000)
     made = document(
@@ -234,6 +247,66 @@ def test_every_table_of_a_task_with_many_mapped_instances_opens(database: Sessio
     for row in web.tables({"dag"}, database)["tables"]:
         found = web.table(row["table"], row["connection"], {"dag"}, database)
         assert len(found["history"]) == 1
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *(None, 7, "text", [], {}, {"format": 1}, {"format": 2}),
+        *({"rows": value} for value in (None, 7, [7], [["db.t"]], [[{}] * 10], {"a": 1})),
+        *({"queue": [[1, "d.t", "", "minor", odd, *[None] * 4]]} for odd in ({}, 7, ["x"])),
+        {"queue": [[float("nan"), "d.t", "", "minor", "failed", *[None] * 4]]},
+        {"queue": [[1, "d.t", "", "minor", "failed", 1e300, None, None, False]]},
+        *({"details": value} for value in ([], {"db.t": 1}, {"db.t": {"findings": "x"}})),
+        *({"left_out": value} for value in (None, 7, {"queue": "many"})),
+        *({"connection": value} for value in (None, {}, ["hms"])),
+        {"measured": "x" * 100_000},
+    ],
+    ids=lambda value: json.dumps(value)[:40],
+)
+def test_no_xcom_of_another_task_breaks_the_pages(database: Session, forged: object) -> None:
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.operators.collect import COLLECTED_KEY  # noqa: PLC0415 - as above
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    collect(database, "db.good", minute=1)
+    collect(database, "db.bad", task="other", minute=2)
+    (bad,) = database.query(XComModel).filter(XComModel.task_id == "other").all()
+    if isinstance(forged, dict) and "format" not in forged and forged:
+        forged = {**bad.value, **forged}
+    bad.value = forged
+    database.flush()
+    for found in (
+        web.tables({"dag"}, database),
+        web.table("db.good", "hms", {"dag"}, database),
+        web.owners({"dag"}, database),
+    ):
+        json.dumps(found, allow_nan=False).encode()
+    assert [row["table"] for row in web.tables({"dag"}, database)["tables"]] == ["db.good"]
+    assert bad.key == COLLECTED_KEY
+
+
+def test_names_in_an_xcom_and_owners_are_printable_texts_on_the_pages(database: Session) -> None:
+    from airflow.models.variable import Variable  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    odd, shown = "t\u202e\ud800\x1b", "t\\u202e\\ud800\\x1b"
+    collect(database, odd)
+    (row,) = web.tables({"dag"}, database)["tables"]
+    assert row["table"] == shown
+    stored: list[tuple[str, dict[str, str]]] = [
+        ("no json", {}),
+        ("[1]", {}),
+        (json.dumps({"owners": [1]}), {}),
+        (json.dumps({"owners": {"7": {"a": 1}, "8": "ann@a\x1b"}}), {"8": "ann@a\\x1b"}),
+    ]
+    for number, (text, owners) in enumerate(stored):
+        collect(database, "db.t", task=f"c{number}", connection=f"c{number}")
+        database.add(Variable(key=f"hiveacid_owners_c{number}", val=text))
+        database.flush()
+        assert web.owners({"dag"}, database)[f"c{number}"]["owners"] == owners
 
 
 def test_two_tasks_of_one_metastore_show_each_queue_entry_once(database: Session) -> None:

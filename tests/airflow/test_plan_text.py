@@ -318,3 +318,54 @@ def test_a_transaction_result_has_a_line_per_statement_and_a_cleaning_no_row_cou
         "seconds  Spark  job",
         "         1.5    0.5",
     )
+
+
+def ended(kind: str, **details: object) -> str:
+    """The headline of a job that changed nothing."""
+    result = JobResult(
+        kind=kind, job_key="k", status=JobStatus.NOTHING_TO_DO, table="d.t", details=details
+    )
+    return result_lines(result, 2.0)[0]
+
+
+def test_nothing_to_do_is_said_only_of_a_job_that_kept_left_and_skipped_nothing() -> None:
+    reader = "transaction 7 (alice@host, job dag/task): it has requested a shared_read lock on d.t"
+    kept = [
+        {"partition": "", "removed": [], "kept": [{"path": str(n), "why": reader}]} for n in "ab"
+    ]
+    assert ended("clean") == "clean of d.t: nothing to do in 2.0 s"
+    assert ended("clean", cleanings=kept) == f"clean of d.t: kept 2: {reader} in 2.0 s"
+    tables = [{"table": "d.t", "removed": 0, "kept": 11, "why_kept": reader}]
+    assert f": kept 11: d.t: {reader} in" in ended("clean_tables", cleanings=tables)
+    below = {"done": False, "kind": "none", "why": "below the thresholds", "is_hindered": False}
+    assert ": nothing to do in" in ended("compact", compactions=[below])
+    busy = {**below, "why": "write ID 3 is open", "is_hindered": True}
+    assert ": left 1: write ID 3 is open in" in ended("compact", compactions=[below, busy])
+    large = {"table": "d.t", "done": False, "kind": "major", "why": "left, because it is large"}
+    assert ": left 2: write ID 3 is open (1); left, because it is large (1) in" in ended(
+        "compact_tables", compactions=[busy, large]
+    )
+    off = [{"table": "d.t", "why": "cleaning is turned off"}]
+    assert ": skipped 1: d.t: cleaning is turned off in" in ended("clean_tables", skipped=off)
+    assert "window had ended" in ended("compact_tables", window_ended=True, compactions=[])
+
+
+def test_a_proof_of_erasure_ends_with_what_it_proves() -> None:
+    at = "2026-11-27T22:00:00+00:00"
+    proof = {"proved": True, "files": 18, "listed_at": at, "left": []}
+    (head, *rest) = result_lines(
+        JobResult(
+            kind="prove_erasure",
+            job_key="k",
+            status=JobStatus.NOTHING_TO_DO,
+            table="d.t",
+            details={"erasure": proof},
+        ),
+        79.7,
+    )
+    assert head == (
+        f"prove_erasure of d.t: proved: none of 18 files stored such a row at {at}, in 79.7 s"
+    )
+    assert not any("files" in line for line in rest)
+    left = {**proof, "proved": False, "left": [{"path": "x"}], "left_omitted": 2}
+    assert f": not proved: 3 of 18 files at {at}, in" in ended("prove_erasure", erasure=left)

@@ -6,7 +6,11 @@ import pytest
 from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction
 from airflow.serialization.serialized_objects import DagSerialization
 
+from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.hooks.failures import Outage
+from airflow_hiveacid.jobs.results import ExitCode as JobExitCode
+from airflow_hiveacid.jobs.results import exit_code as exit_code_of_job
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, hive_acid_retry_policy
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor
@@ -56,15 +60,24 @@ def test_an_error_that_a_retry_cannot_fix_fails_at_once(name: str) -> None:
     assert _decide(name)[0] is RetryAction.FAIL
 
 
-def test_every_retryable_error_is_retried() -> None:
-    pending, retryable = [errors.HiveAcidError], []
-    while pending:
-        cls = pending.pop()
-        pending.extend(cls.__subclasses__())
-        if cls.retryable and cls is not errors.RetryableError:
-            retryable.append(cls.__name__)
-    assert retryable
-    assert {_decide(name)[0] for name in retryable} == {RetryAction.RETRY}
+@pytest.mark.parametrize("name", sorted(set(errors.__all__) - {"error_class", "rebuild", "typed"}))
+def test_the_policy_polls_and_exit_codes_agree_whether_a_retry_may_help(name: str) -> None:
+    cls = getattr(errors, name)
+    if not issubclass(cls, errors.HiveAcidError):
+        return
+    error = errors.rebuild(name, "text")
+    is_temporary = issubclass(cls, errors.RetryableError) or name == "CommitStateUnknownError"
+    useful = RetryAction.RETRY if is_temporary else RetryAction.DEFAULT
+    assert _decide(name)[0] is (useful if cls.retryable else RetryAction.FAIL)
+    if cls.retryable:
+        assert Outage(max_s=9.0).after(error, now_s=1.0).since_s == 1.0
+    else:
+        with pytest.raises(cls, match="text"):
+            Outage(max_s=9.0).after(error, now_s=1.0)
+    if exit_code(error) not in (ExitCode.USAGE, ExitCode.NOT_FOUND):
+        assert (exit_code(error) is ExitCode.UNAVAILABLE) is cls.retryable
+    if not issubclass(cls, errors.InputError) and name != "CommitStateUnknownError":
+        assert (exit_code_of_job(error) is JobExitCode.RETRYABLE) is cls.retryable
 
 
 def test_an_unexplained_failure_follows_the_retry_settings_of_the_task() -> None:

@@ -135,7 +135,6 @@ def _connect_metastore(connections: Connections, uri: str, folder: Path, **extra
             "secret_in_clear": True,
             "secret_from": "env:METASTORE_SECRET",
             "result_dir": f"file:{folder}/results",
-            "truststore_password": _SECRETS["an extra that nothing reads"],
             **extra,
         },
     )
@@ -145,7 +144,8 @@ def _add_spark_secrets(monkeypatch: pytest.MonkeyPatch, **extra: str) -> None:
     """Put secrets into the fields of the Spark connection that its kind of cluster ignores."""
     connection = json.loads(os.environ["AIRFLOW_CONN_SPARK_DEFAULT"])
     connection["password"] = _SECRETS["the Spark connection's password"]
-    connection["extra"] = {**connection.get("extra", {}), **extra}
+    unread = {"truststore_password": _SECRETS["an extra that nothing reads"]}
+    connection["extra"] = {**connection.get("extra", {}), **unread, **extra}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
 
 

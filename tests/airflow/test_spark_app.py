@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from airflow.sdk import Asset, RetryAction
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import Asset, AssetAlias, RetryAction
 
+from airflow_hiveacid.assets import hive_asset
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ConfigurationError,
@@ -34,13 +36,16 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
-from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from tests.support.airflow_support import METASTORE_URI, StateStore, TaskLog, context_of, run_task
+from tests.support.cluster_tasks import is_running, until
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager
 
 if TYPE_CHECKING:
@@ -267,6 +272,25 @@ def test_the_asset_event_of_an_outlet_contains_the_write_id(spark: FakeSpark) ->
     }
 
 
+def test_an_asset_alias_gets_an_event_for_each_changed_table(spark: FakeSpark) -> None:
+    alias, context = AssetAlias("flights"), context_of()
+    run_task(_delete(spark, outlets=[alias]), context)
+    (event,) = context["outlet_events"][alias].asset_alias_events
+    assert event.dest_asset_key.to_asset() == hive_asset("demo.flights")
+    assert event.extra["write_id"] == 3
+    spark.tell(status="nothing_to_do")
+    run_task(_delete(spark, outlets=[alias]), context := context_of())
+    assert not context["outlet_events"][alias].asset_alias_events
+
+
+@pytest.mark.parametrize("argument", ["application", "application_args"])
+def test_a_program_given_to_an_operator_of_statements_is_refused(
+    spark: FakeSpark, argument: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"HiveAcidDeleteOperator sets {argument} itself"):
+        _delete(spark, **{argument: ["/x.py"]})
+
+
 _CLEARED = {DELIVERED_KEY: {"generation": 0, "max_tries": 1}}
 
 
@@ -355,6 +379,30 @@ def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
         run_task(_delete(spark))
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            (
+                'Exception in thread "main" org.apache.hadoop.KerberosAuthException: no key\n'
+                "\tat org.apache.hadoop.X.login(X.java:1)\n"
+                "Caused by: javax.security.auth.login.LoginException: Checksum failed\n"
+                "\t... 12 more\n26/11/27 INFO ShutdownHookManager: Shutdown hook called"
+            ),
+            r"javax\.security\.auth\.login\.LoginException: Checksum failed",
+        ),
+        ("Traceback (most recent call last):\n  f()\nValueError: no key", "ValueError: no key"),
+        ("12:30:01 ERROR the driver cannot write its result", "the driver cannot write its result"),
+    ],
+)
+def test_the_reason_of_a_driver_without_a_result_reaches_the_task(
+    spark: FakeSpark, said: str, reason: str
+) -> None:
+    spark.tell(answers=False, exit_code=1, says=said)
+    with pytest.raises(JobFailedError, match=rf"\(exit code 1\), but wrote: {reason}\. The"):
+        run_task(_delete(spark))
+
+
 def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_error(
     spark: FakeSpark,
 ) -> None:
@@ -373,6 +421,53 @@ def test_a_truncated_result_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(cut=40)
     with pytest.raises(JobFailedError, match="truncated"):
         run_task(_delete(spark))
+
+
+def test_output_in_another_encoding_does_not_end_the_task(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = TaskLog.of_tasks(monkeypatch)
+    spark.tell(says="Stra\u00dfe", encoding="latin-1")
+    assert run_task(_delete(spark))["status"] == "committed"
+    assert "Stra\ufffde" in shown.lines
+
+
+def test_a_result_that_is_not_utf8_raises_a_job_failed_error(spark: FakeSpark) -> None:
+    result = spark.directory / "result.json"
+    result.write_bytes(b'{"table": "Stra\xdfe"}')
+    with pytest.raises(JobFailedError, match="truncated"):
+        ResultFile.local(spark.directory).read()
+
+
+def test_a_worker_holds_its_drivers_lock_until_the_driver_has_ended(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def read(_: object, lines: Iterator[str]) -> None:
+        next(lines)
+        seen.append(worker_lives(spark.call["spec"]["worker_file"]))
+
+    monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
+    run_task(_delete(spark))
+    assert seen == [True]
+    assert not worker_lives(spark.call["spec"]["worker_file"])
+
+
+def test_an_error_in_the_reader_of_the_output_kills_the_driver(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_: object, lines: Iterator[str]) -> None:
+        next(lines)
+        until((spark.directory / "hanging.json").exists)
+        raise ValueError("a line that nobody expected")
+
+    monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
+    spark.tell(hangs=True)
+    with pytest.raises(ValueError, match="nobody expected"):
+        run_task(_delete(spark))
+    processes = json.loads((spark.directory / "hanging.json").read_text())
+    until(lambda: not any(map(is_running, processes.values())))
 
 
 def test_a_result_of_a_different_job_is_refused(spark: FakeSpark) -> None:

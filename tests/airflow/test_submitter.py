@@ -202,7 +202,7 @@ def test_post_submit_commands_run_only_once_even_if_the_driver_failed(
     failure = submitter.run(one, _CONTEXT, resume=lambda: submitter.follow(APP))
     assert isinstance(failure, Exception)
     (tmp_path / "done").rmdir()
-    submitter.finish_end(submitter.begin_end())
+    submitter.finish_end(submitter.begin_end(), 1.0)
     assert not (tmp_path / "done").exists()
 
 
@@ -269,7 +269,7 @@ def test_a_task_that_is_killed_before_submission_runs_no_post_submit_commands(
     end = submitter.begin_end()
     assert end is not None
     end.join(60)
-    submitter.finish_end(end)
+    submitter.finish_end(end, 1.0)
     assert not (tmp_path / "done").exists()
 
 
@@ -331,7 +331,7 @@ def test_the_cluster_is_searched_only_after_spark_submit_has_ended(
 
     monkeypatch.setattr(ClusterRun, "begin_end", searched)
     try:
-        submitter.finish_end(submitter.begin_end())
+        submitter.finish_end(submitter.begin_end(), 1.0)
     finally:
         stop_submit(submitter.process)
         task.join(60)

@@ -17,6 +17,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    ConfigurationError,
     ConstraintViolationError,
     CorruptFileError,
     ExpressionError,
@@ -32,7 +33,15 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     WriteConflictError,
 )
-from airflow_hiveacid.operators import HiveAcidMergeOperator, HiveAcidPySparkOperator
+from airflow_hiveacid.operators import (
+    HiveAcidCollectOperator,
+    HiveAcidCreateTableOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidMergeOperator,
+    HiveAcidPySparkOperator,
+    HiveAcidTagOperator,
+)
+from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
 from tests.support.airflow_support import METASTORE_URI, TaskLog, run_task
 
 if TYPE_CHECKING:
@@ -164,6 +173,39 @@ def test_the_log_of_a_failure_ends_with_what_happened_and_what_to_do(
 def test_the_golden_file_contains_exactly_the_tested_failures() -> None:
     text = _GOLDEN.read_text(encoding="utf-8")
     assert re.findall(r"^== (.*)$", text, re.MULTILINE) == list(FAILURES)
+
+
+def test_the_lines_of_a_driver_on_the_worker_keep_their_level_and_have_no_second_time(
+    spark: FakeSpark, log: TaskLog
+) -> None:
+    spark.tell(
+        says="12:00:00 INFO opened\n12:00:01 WARN Executor: lost one\n"
+        "26/11/27 12:00:02 ERROR Client: refused\n12:00:03 CRITICAL: stopped\n"
+        "100 % of 12:00:00 WARN"
+    )
+    _run(_merge(spark), log)
+    assert {"opened", "12:00:03 CRITICAL: stopped", "100 % of 12:00:00 WARN"} < set(log.lines)
+    assert log.warnings == ["Executor: lost one"]
+    assert log.errors == ["Client: refused"]
+
+
+def test_the_traceback_of_our_own_error_has_no_frame_below_the_operator(
+    connections: Connections,
+) -> None:
+    connections.remove("hive_acid_default")
+    tasks: list[BaseOperator] = [
+        HiveAcidDeleteOperator(task_id="spark", table="d.t", where="true"),
+        HiveAcidTagOperator(task_id="tag", table="d.t", name="n"),
+        HiveAcidCollectOperator(task_id="collect", tables=["d.t"]),
+        HiveAcidCreateTableOperator(task_id="create", table="d.t", columns={"id": "int"}),
+        HiveAcidLockFreeSensor(task_id="sensor", table="d.t"),
+    ]
+    for task in tasks:
+        with pytest.raises(ConfigurationError) as caught:
+            run_task(task)
+        frames = [frame.name for frame in caught.traceback]
+        assert frames[-1] == "short", (task.task_id, frames)
+        assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
 
 
 def test_the_log_names_a_missing_program(spark: FakeSpark, log: TaskLog) -> None:

@@ -73,13 +73,18 @@ _STATEMENTS = [
     ),
     (
         ours.HiveAcidTruncateOperator,
-        {"table": "db.t", "partition": {"m": 1, "n": None}},
-        "TRUNCATE TABLE db.t PARTITION (m='1', n=NULL)",
+        {"table": "db.t", "partition": {"m": 1, "n": "a"}},
+        "TRUNCATE TABLE db.t PARTITION (m='1', n='a')",
     ),
     (
         ours.HiveAcidLoadOperator,
-        {"table": "db.t", "location": "hdfs://nn/in", "overwrite": True},
-        "LOAD DATA INPATH 'hdfs://nn/in' OVERWRITE INTO TABLE db.t",
+        {
+            "table": "db.t",
+            "location": "hdfs://nn/in",
+            "overwrite": True,
+            "partition": {"m": 1, "n": None},
+        },
+        "LOAD DATA INPATH 'hdfs://nn/in' OVERWRITE INTO TABLE db.t PARTITION (m='1', n=NULL)",
     ),
     (
         ours.HiveAcidCompactOperator,

@@ -42,6 +42,24 @@ def test_a_task_that_is_killed_just_before_spark_submit_submits_nothing(
     assert len(aborted) == 1
 
 
+@pytest.mark.parametrize("deferrable", [False, True])
+@pytest.mark.usefixtures("on_yarn")
+def test_an_application_whose_id_cannot_be_noted_is_killed(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str], *, deferrable: bool
+) -> None:
+    class Refusing(StateStore):
+        def set(self, key: str, value: object, **more: Any) -> None:  # noqa: ANN401
+            if value == APP:  # as Airflow answers if the task has been marked
+                raise OSError("409 Conflict")
+            super().set(key, value, **more)
+
+    yarn.app = dict(RUNNING)
+    with pytest.raises(OSError, match="409"):
+        run_task(deletion(spark, deferrable=deferrable), context_of(task_state_store=Refusing()))
+    assert yarn.killed == [APP]
+    assert aborted == [spark.call["spec"]["attempt"]]
+
+
 @pytest.mark.promise("A16")
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_a_kill_finds_a_queued_application_by_its_tag_before_its_id_is_known(

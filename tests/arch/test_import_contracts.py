@@ -109,7 +109,8 @@ print(sorted(name for name in sys.modules if name.startswith("{PACKAGE.name}."))
     )
     errors = ["airflow_hiveacid.format", "airflow_hiveacid.format.errors"]
     errors += [f"{errors[-1]}.{one.stem}" for one in (PACKAGE / "format/errors").glob("[a-z]*.py")]
-    errors += ["airflow_hiveacid.format.known_secrets", "airflow_hiveacid.format.winner"]
+    rules = ("known_secrets", "printable", "winner")
+    errors += [f"airflow_hiveacid.format.{name}" for name in rules]
     more = errors if face.endswith(".errors") else []
     lazy = [] if more else ["airflow_hiveacid.lazy_names"]
     assert done.stdout.strip() == str(sorted([face, *more, *lazy]))

@@ -83,6 +83,10 @@ class FakeClient:
         return self.server.generation
 
     @property
+    def metastore_id(self) -> str:
+        return self.server.metastore_id
+
+    @property
     def txn_timeout_s(self) -> float:
         return self.server.txn_timeout_s
 
@@ -344,6 +348,10 @@ class FakeClient:
         self, refs: Iterable[TableRef], txns: ValidTxnList
     ) -> dict[TableRef, ValidWriteIdList]:
         return {ref: self._write_ids(ref, txns) for ref in sorted(set(refs))}
+
+    @served
+    def max_write_id(self, ref: TableRef) -> WriteId:
+        return WriteId(self.server.next_write_id.get(ref, WriteId(1)) - 1)
 
     @served
     def add_write_ids_to_min_history(

@@ -9,6 +9,7 @@ alone.
 from __future__ import annotations
 
 import threading
+import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -106,6 +107,7 @@ class FakeMetastore:
         self.clock = clock
         self.txn_timeout_s = txn_timeout_s
         self.guard = threading.RLock()
+        self.metastore_id = str(uuid.uuid4())
         self.databases: dict[str, str] = {"default": "file:/warehouse"}
         self.tables: dict[TableRef, TableInfo] = {}
         self.constraints: dict[TableRef, Constraints] = {}

@@ -289,7 +289,7 @@ def _reissue(work: Reissue) -> int:
 # ---- compacting ----------------------------------------------------------------------------------
 
 
-def _bucket_files(state: AcidState, write_ids: object) -> list[types.SimpleNamespace]:
+def _buckets_by_rows(state: AcidState, write_ids: object) -> list[types.SimpleNamespace]:
     del write_ids
 
     def paths(directories: Iterable[AcidDirectory]) -> tuple[str, ...]:
@@ -303,6 +303,7 @@ def _bucket_files(state: AcidState, write_ids: object) -> list[types.SimpleNames
             inserts=(*base, *deltas),
             delta_inserts=deltas,
             deletes=paths(state.delete_deltas),
+            shared={},
         )
     ]
 
@@ -456,6 +457,6 @@ def installed() -> Iterator[None]:
         patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)
         patch.setattr(second_try, "reissue", _reissue)
-        patch.setattr(compact, "bucket_files", _bucket_files)
+        patch.setattr(compact, "buckets_by_rows", _buckets_by_rows)
         patch.setattr(compact, "compact_buckets", _compact_buckets)
         yield

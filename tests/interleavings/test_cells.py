@@ -108,12 +108,8 @@ def meetings() -> Iterator[tuple[Meeting, str, str]]:
 def expected(scene: Scene, meeting: Meeting, order: str) -> ConflictOutcome:
     """What the table says, but for what the product says beside it."""
     promised = outcome(scene.policy, scene.generation, meeting)
-    is_v4 = scene.generation is MetastoreGeneration.V4
     if meeting == MINOR_THEN_MAJOR:
-        # 4.x's queue takes no entry for what was compacted and not yet cleaned; without a queue the
-        # second one finds the first one through.
-        if is_v4:
-            return ConflictOutcome.NO_EFFECT
+        # The second one finds the first one through.
         return promised if order == "at work" else ConflictOutcome.COMPACTS
     if order != "at work" and scene.policy is ConflictPolicy.HIVE and meeting == TWO_CHANGES:
         return ConflictOutcome.BOTH  # an overtaken job without a snapshot restarts

@@ -95,12 +95,25 @@ class LineProcess:
         Raises:
             JudgeError: Hive failed, or the process ended.
         """
+        self.send(request)
+        return self._answer()
+
+    def send(self, request: Mapping[str, Any]) -> None:
+        """Sends a request whose answer does not matter, such as one that never ends.
+
+        Raises:
+            JudgeError: The process has ended.
+        """
         if self._process.stdin is None or self._process.poll() is not None:
             raise self._ended()
         self._log_start = self._log.stat().st_size
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        return self._answer()
+
+    def kill(self) -> None:
+        """Ends the process at once, whatever it does."""
+        self._process.kill()
+        self._process.wait()
 
     def close(self) -> None:
         """Ends the process and waits for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -244,3 +245,21 @@ def test_an_invalid_partition_value_is_refused_and_leaves_no_rows(lab4: Lab) -> 
         with pytest.raises(errors.InvalidNameError, match="value of partition column p"):
             lab4.insert("t", [(1, value)], ["id", "p"])
     assert lab4.rows("t") == []
+
+
+def test_a_change_of_rows_with_one_row_id_names_the_files(lab4: Lab) -> None:
+    lab4.table("twins", {"id": "bigint", "v": "string"})
+    lab4.insert("twins", [(1, "a")], ["id", "v"])
+    lab4.insert("twins", [(2, "b")], ["id", "v"])
+    (first, *_) = sorted(lab4.root("twins").glob("delta_*"))
+    shutil.copytree(first, first.with_name("delta_0000001_0000001_0001"))
+    for change in (
+        lambda: lab4.delete("twins", "id = 1"),
+        lambda: lab4.update("twins", {"v": "'x'"}, "id = 1"),
+        lambda: lab4.rebalance("twins"),
+    ):
+        with pytest.raises(errors.TwinRowIdsError) as caught:
+            change()
+        assert "delta_0000001_0000001_0000/bucket_00000" in str(caught.value)
+        assert "delta_0000001_0000001_0001/bucket_00000" in str(caught.value)
+    assert lab4.rows("twins") == [(1, "a"), (1, "a"), (2, "b")]

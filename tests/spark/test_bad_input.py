@@ -27,6 +27,7 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
+from tests.unit.storage.orc_tables import B1, insert, write_acid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,3 +251,27 @@ def test_the_merge_job_refuses_a_spec_of_a_different_kind(t: Lab) -> None:
     )
     with pytest.raises(errors.ConfigurationError, match="does not run delete jobs"):
         merge(JobContext(spark=t.spark, spec=spec, client=t.client, on_step=print))
+
+
+def test_a_row_in_a_file_of_another_bucket_is_changed_only_after_a_major_compaction(
+    lab4: Lab,
+) -> None:
+    """Hive 4 would ignore the delete event, because its file has the bucket of the row."""
+    lab4.table("m", {"id": "int", "name": "string"})
+    lab4.insert("m", [(1, "n1"), (2, "n2")], ["id", "name"])
+    (delta,) = lab4.directories("m")
+    write_acid(
+        lab4.root("m") / delta / "bucket_00000", [insert(1, 0, 1), insert(1, 0, 2, bucket=B1)]
+    )
+    assert lab4.rows("m") == [(1, "n1"), (2, "n2")]
+    for change in (
+        lambda: lab4.delete("m", "id = 2"),
+        lambda: lab4.update("m", {"name": "'x'"}, "id = 2"),
+        lambda: lab4.merge("m", [(2, "x")], ["id", "name"], ["id"], [UPDATE_ALL]),
+    ):
+        with pytest.raises(errors.UnsupportedFileError, match=f"{delta}/bucket_00000.*compact"):
+            change()
+    assert lab4.directories("m") == [delta]
+    lab4.compact("m", CompactionChoice.MAJOR)
+    lab4.delete("m", "id = 2")
+    assert lab4.rows("m") == [(1, "n1")]

@@ -25,7 +25,7 @@ from airflow_hiveacid.spark.reading.tables import read_snapshot
 from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tests.support.spark_lab import Lab
 
@@ -161,7 +161,7 @@ def test_the_proof_finds_rows_of_aborted_writes_and_of_open_writes(lab4: Lab) ->
             "cleaning keeps it: changed less than",
         ),
         (".hive-staging_hive_1/-ext-10000", "it is staged or hidden"),
-        ("somewhere", "clean the table to remove it: replaced by base_"),
+        ("somewhere", "cleaning keeps it: somewhere/bucket_00000 may be data that no compaction"),
         ("_hiveacid", "it is staged or hidden"),
     ],
 )
@@ -338,3 +338,47 @@ def test_a_wrong_condition_is_an_error_before_anything_is_listed(lab4: Lab) -> N
     lab4.table("t", COLUMNS)
     with pytest.raises(UnknownColumnError):
         proof(lab4, where="surname = :name")
+
+
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize(
+    ("kind", "format_", "stored_as", "now"),
+    [
+        (TransactionalKind.FULL_ACID, FileFormat.ORC, "varchar(30)", "varchar(4)"),
+        (TransactionalKind.INSERT_ONLY, FileFormat.PARQUET, "varchar(30)", "varchar(4)"),
+        (TransactionalKind.INSERT_ONLY, FileFormat.TEXT, "string", "varchar(4)"),
+    ],
+)
+def test_a_value_that_is_longer_than_the_type_of_its_column_disproves_the_erasure(
+    lab4: Lab, kind: TransactionalKind, format_: FileFormat, stored_as: str, now: str
+) -> None:
+    lab4.table("t", {"id": "bigint", "name": stored_as}, kind=kind, format_=format_)
+    lab4.insert("t", [(1, ZOE)], ["id", "name"])
+    assert proof(lab4)["rows"] == 1
+    change(lab4, lambda table: setattr(table.sd.cols[1], "type", now))
+    found = proof(lab4)
+    assert (found["proved"], found["files_by_not_read"]) == (False, 1)
+
+
+@pytest.mark.promise("K10")
+def test_a_text_file_of_other_delimiters_disproves_the_erasure(lab4: Lab) -> None:
+    lab4.table("t", COLUMNS, kind=TransactionalKind.INSERT_ONLY, format_=FileFormat.TEXT)
+    lab4.insert("t", [(1, ZOE)], ["id", "name"])
+    change(lab4, lambda table: table.sd.serdeInfo.parameters.update({"field.delim": ","}))
+    assert "it may have other columns or delimiters" in whys(proof(lab4))
+
+
+@pytest.mark.promise("K10")
+def test_the_proof_names_dropped_partitions_that_notes_contain(lab4: Lab) -> None:
+    lab4.table("t", {"id": "bigint"}, partition={"name": "string"})
+    lab4.insert("t", [(1, "Ann"), (2, "Bob")], ["id", "name"])
+    lab4.script("ALTER TABLE t DROP PARTITION (name = 'Ann')")
+    assert proof(lab4)["dropped_partitions_in_notes"] == ["name=Ann"]
+
+
+def change(lab: Lab, how: Callable[[Any], object]) -> None:
+    """Change a table's definition as another engine does, without a look at its files."""
+    ref = lab.info("t").ref
+    raw = lab.client._raw_table(ref)  # type: ignore[attr-defined]
+    how(raw)
+    lab.client._send_table(ref, raw)  # type: ignore[attr-defined]

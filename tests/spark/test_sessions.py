@@ -85,7 +85,8 @@ SETTINGS: tuple[Mapping[str, str], ...] = (
     {"spark.sql.orc.impl": "hive"},
     {"spark.sql.sources.useV1SourceList": "parquet,csv", "spark.sql.orc.aggregatePushdown": "true"},
     {
-        "spark.sql.orc.filterPushdown": "false",
+        "spark.sql.orc.filterPushdown": "true",
+        "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet,orc",
         "spark.sql.orc.enableVectorizedReader": "false",
         "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",

@@ -63,8 +63,9 @@ def test_partitions_are_truncated_by_their_values(lab4: Lab, kind: str) -> None:
     assert result.partitions == ("p=1/q=a", "p=1/q=b%2F c")
     assert lab4.rows("t") == [(2, 2, "a"), (3, None, "a")]
     lab4.insert("t", rows[:1], ["id", "p", "q"])
-    lab4.truncate("t", {"q": "a", "p": None})
-    assert lab4.rows("t") == [(0, 1, "a"), (2, 2, "a")]
+    with pytest.raises(ConfigurationError, match="'p' is NULL"):
+        lab4.truncate("t", {"q": "a", "p": None})
+    assert lab4.rows("t") == [(0, 1, "a"), (2, 2, "a"), (3, None, "a")]
     lab4.truncate("t", {"p": "2", "q": "a"})
     lab4.truncate("t", {"q": "a"})
     assert lab4.rows("t") == []

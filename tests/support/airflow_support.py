@@ -82,6 +82,7 @@ if plan["cluster"]:
     request = urllib.request.Request(plan["cluster"] + "/ws/v1/cluster/apps", body.encode())
     with urllib.request.urlopen(request) as answer:
         plan["says"] = "Submitted application " + json.load(answer)["id"]
+sys.stdout.reconfigure(encoding=plan["encoding"])
 print(plan["says"], flush=True)
 if plan["hangs"]:
     child = subprocess.Popen(["sleep", "600"])
@@ -115,6 +116,7 @@ class FakeSpark:
     plan: dict[str, Any] = field(
         default_factory=lambda: {
             "says": "running",
+            "encoding": "utf-8",
             "error": None,
             "status": "committed",
             "job_key": None,
@@ -245,10 +247,12 @@ def _delta(write_id: WriteId) -> DeltaName:
 
 
 class TaskLog:
-    """A task's log: the lines, in order."""
+    """A task's log: the lines, in order, and those with the level of a warning or error."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.warnings: list[str] = []
+        self.errors: list[str] = []
 
     @classmethod
     def of_tasks(cls, monkeypatch: pytest.MonkeyPatch) -> TaskLog:
@@ -268,7 +272,13 @@ class TaskLog:
     def info(self, text: str, *parts: object, **_: object) -> None:
         self.lines += (text % parts if parts else text).splitlines()
 
-    warning = error = info
+    def warning(self, text: str, *parts: object, **_: object) -> None:
+        self.warnings.append(text % parts if parts else text)
+        self.info(text, *parts)
+
+    def error(self, text: str, *parts: object, **_: object) -> None:
+        self.errors.append(text % parts if parts else text)
+        self.info(text, *parts)
 
     def debug(self, *_: object, **__: object) -> None:
         """Airflow shows no such line."""

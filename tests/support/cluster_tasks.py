@@ -125,6 +125,7 @@ def settings_of(spark: FakeSpark) -> list[str]:
 
 def keep_results(connections: Connections, folder: Path) -> None:
     """Let drivers in the cluster have a place for their results."""
+    (folder / "results").mkdir(exist_ok=True)
     connections.add(
         "hive_acid_default",
         "hive_acid_metastore",

@@ -93,4 +93,6 @@ class KubernetesCluster:
     def said(self) -> str:
         """What the last pods have written, for whoever reads of a failure."""
         logs = sorted(self.kubelet.folder.glob("*/log"), key=lambda log: log.stat().st_mtime)
-        return "\n".join(f"== {log.parent.name}\n{log.read_text()[-3000:]}" for log in logs[-3:])
+        return "\n".join(
+            f"== {log.parent.name}\n{log.read_text(errors='replace')[-3000:]}" for log in logs[-3:]
+        )

@@ -582,7 +582,7 @@ REFUSALS: Final = (
         kind=_KERBEROS,
         endpoint=_with(_KERBEROS, _nobody, call_timeout_s=5.0),
         error=_FOR_NOW,
-        words="may require a login",
+        words="a required login",
         quick=(V4, V3),
     ),
     Refusal(

@@ -292,7 +292,9 @@ class MiniYarn:
                 if any(node["state"] == "RUNNING" for node in nodes):
                     return
             time.sleep(0.2)
-        logs = "\n".join((self.folder / f"{name}.log").read_text()[-2000:] for name in _MANAGERS)
+        logs = "\n".join(
+            (self.folder / f"{name}.log").read_text(errors="replace")[-2000:] for name in _MANAGERS
+        )
         raise RuntimeError(f"no YARN after {_START_S} s:\n{logs}")
 
     def _end(self) -> None:

@@ -60,7 +60,7 @@ def run_looking(
                 seen |= {
                     name for one in scratch.glob("hiveacid-*") for name in files_with(one, now)
                 }
-                assert time.monotonic() < give_up_s, log.read_text()[-4000:]
+                assert time.monotonic() < give_up_s, log.read_text(errors="replace")[-4000:]
                 time.sleep(_LOOK_S)
         finally:
             running.kill()

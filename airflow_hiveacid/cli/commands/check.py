@@ -29,6 +29,7 @@ from airflow_hiveacid.format.errors import (
     JobFailedError,
     StorageError,
 )
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
+_BIN_DIR_VARIABLE: Final = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
@@ -71,7 +73,7 @@ def check(options: argparse.Namespace) -> Iterator[str]:
             failed.append(error)
         records.append({"step": step.name, "is_ok": is_ok, "found": found})
         if options.output == "table":
-            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {found}\n"
+            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {printable(found)}\n"
     if options.output != "table":
         columns = (field("step"), field("is_ok"), field("found"))
         yield shown(Answer(records=records, columns=columns), options.output)
@@ -80,12 +82,15 @@ def check(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _metastore(options: argparse.Namespace) -> str:
-    servers = ", ".join(cli_metastore.endpoint_of(options).uris)
+    from airflow_hiveacid.metastore.client.metastore_client import server_states  # noqa: PLC0415 - needs Thrift
+
+    answering, failures = server_states(cli_metastore.endpoint_of(options))
     with cli_metastore.connected(options) as client:
-        return (
-            f"a Hive {client.generation.value} metastore answers at {servers}; its transactions"
-            f" time out after {client.txn_timeout_s:.0f} s"
+        found = (
+            f"a Hive {client.generation.value} metastore answers at {', '.join(answering)}; its"
+            f" transactions time out after {client.txn_timeout_s:.0f} s"
         )
+    return "; ".join((found, *map(str, failures)))
 
 
 def _settings(options: argparse.Namespace) -> str:
@@ -115,14 +120,14 @@ def _java(_: argparse.Namespace) -> str:
 
 def _spark(options: argparse.Namespace) -> str:
     program = _spark_submit(options)
-    found = _SPARK_VERSION.search(_output_of([program, "--version"]))
+    found = _SPARK_VERSION.search(_output_of([program, "--version"], _bin_dir(options)))
     if found is None:
         raise ConfigurationError(f"{program} --version does not print a version of Spark")
     return f"Spark {found[1]} ({program})"
 
 
 def _spark_submit(options: argparse.Namespace) -> str:
-    directory = options.spark_bin_dir or _configured_bin_dir(options)
+    directory = _bin_dir(options)
     program = shutil.which("spark-submit", path=directory)
     if program is None:
         raise ConfigurationError(
@@ -133,13 +138,16 @@ def _spark_submit(options: argparse.Namespace) -> str:
     return program
 
 
-def _configured_bin_dir(options: argparse.Namespace) -> str | None:
-    if options.conn_id is None:
-        return None
-    from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
+def _bin_dir(options: argparse.Namespace) -> str | None:
+    """Return the directory of spark-submit that operators use, or None for PATH."""
+    found: str | None = options.spark_bin_dir
+    if not found and options.conn_id is None:
+        found = os.environ.get(_BIN_DIR_VARIABLE)  # without Airflow, only this setting can be read
+    elif not found:
+        from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
 
-    found: str | None = conf.get("hiveacid", "spark_bin_dir", fallback=None)
-    return found or None
+        found = conf.get("hiveacid", "spark_bin_dir", fallback=None)
+    return str(Path(found).expanduser().absolute()) if found else None
 
 
 def _result_dir(options: argparse.Namespace) -> str:
@@ -186,15 +194,15 @@ def _job(options: argparse.Namespace) -> str:
             spec_file.write_text(spec.dump(), encoding="utf-8")
             command = [program, "--master", "local[1]", "--py-files", str(cached_archive())]
             command += [str(application_path(spec.kind)), "--spec", str(spec_file)]
-            failure = _failure_of(command)
+            failure = _failure_of(command, _bin_dir(options))
             return _what_came_of(result_file, failure)
         finally:
             client.drop_table(new.ref, purge=True)
 
 
-def _failure_of(command: Sequence[str]) -> ConfigurationError | None:
+def _failure_of(command: Sequence[str], bin_dir: str | None) -> ConfigurationError | None:
     try:
-        _output_of(command)
+        _output_of(command, bin_dir)
     except ConfigurationError as error:
         return error
     return None
@@ -210,15 +218,21 @@ def _what_came_of(result_file: Path, failure: ConfigurationError | None) -> str:
     return f"inserted {result.rows.inserted} row in {result.seconds:.0f} s"
 
 
-def _output_of(command: Sequence[str]) -> str:
+def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
+    # As in operators, the directory of spark-submit is the first on PATH, because spark-submit
+    # looks for python3 there (spark_on_path).
+    path = os.environ.get("PATH", os.defpath)
+    first = "" if bin_dir is None else f"{bin_dir}{os.pathsep}"
     try:
         done = subprocess.run(  # noqa: S603 - programs that the user has configured
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             check=False,
             timeout=_TIMEOUT_S,
+            env={**os.environ, "PATH": f"{first}{path}"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error

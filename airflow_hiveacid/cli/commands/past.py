@@ -6,7 +6,6 @@ metastore and the table's files, and read no rows.
 
 from __future__ import annotations
 
-import getpass
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,7 @@ from airflow_hiveacid.cli.output import (
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
+from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.plan.keeping import duration
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _summary(found: TableHistory) -> Iterator[str]:
         )
     if found.is_kept:
         yield "earlier versions are kept"
-    pending = [one for one in found.compactions if one.state.is_pending]
+    pending = [one for one in found.compactions if one.is_pending]
     if pending:
         states = ", ".join(sorted({one.state.value for one in pending}))
         yield f"{several(len(pending), 'unfinished compaction')} in the queue ({states})"
@@ -167,7 +167,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
             options.name,
             options.version or options.timestamp or cli_view.PRESENT,
             expires_s=expires_s,
-            made_by=getpass.getuser(),
+            made_by=process_user(),
             may_retry=False,
         )
         yield shown(Answer(records=[_tag_record(table, made)]), options.output)

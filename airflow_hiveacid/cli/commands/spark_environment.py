@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-PYSPARK: Final = "pyspark>=3.5,<4.4"
+_FIRST_PYSPARK: Final = (3, 5)
+_FIRST_UNSUPPORTED: Final = (4, 2)
+PYSPARK: Final = "pyspark>={}.{},<{}.{}".format(*_FIRST_PYSPARK, *_FIRST_UNSUPPORTED)
+"""The supported versions of PySpark; inserts and updates fail with 4.2 and 4.3."""
+
 NEWEST_TESTED: Final = "4.1.4"
 """The newest PySpark version that passes all tests; new environments get it by default."""
 
@@ -102,8 +107,20 @@ def local_session(name: str) -> SparkSession:
 
 
 def requirements(pyspark: str | None = None) -> tuple[str, ...]:
-    """Return the packages to install; `pyspark` is its version, usually that of the cluster."""
-    return (PYSPARK if pyspark is None else f"pyspark=={pyspark}", *LIBRARIES)
+    """Return the packages to install; `pyspark` is its version, usually that of the cluster.
+
+    Raises:
+        ConfigurationError: this provider does not support that version of PySpark.
+    """
+    if pyspark is None:
+        return (PYSPARK, *LIBRARIES)
+    release = re.match(r"(\d+)\.(\d+)(\.|$)", pyspark)
+    minor = release and (int(release[1]), int(release[2]))
+    if minor is None or not _FIRST_PYSPARK <= minor < _FIRST_UNSUPPORTED:
+        raise ConfigurationError(
+            f"PySpark {pyspark} is not supported: give --pyspark a version of {PYSPARK}"
+        )
+    return (f"pyspark=={pyspark}", *LIBRARIES)
 
 
 def make(
@@ -116,12 +133,12 @@ def make(
     """
     home = Path(directory).expanduser().absolute()
     programs = home / "bin"
-    if not (programs / "python").exists():
-        yield f"creating {home} with {python}\n"
-        _run([python, "-m", "venv", str(home)])
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED
     wanted = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
+    if not (programs / "python").exists():
+        yield f"creating {home} with {python}\n"
+        _run([python, "-m", "venv", str(home)])
     yield f"installing {' '.join(wanted)} (takes some minutes the first time)\n"
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
     _run([*pip, "--quiet", *wanted])
@@ -216,10 +233,15 @@ def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
     if done.returncode:
-        end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
-        raise ConfigurationError(f"`{' '.join(command)}` ended with {done.returncode}:\n{end}")
+        end = " | ".join(done.stdout.splitlines()[-_LAST_LINES:])
+        raise ConfigurationError(f"`{' '.join(command)}` ended with {done.returncode}: {end}")

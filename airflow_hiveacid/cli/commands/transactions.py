@@ -23,7 +23,6 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age, age_text, several
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-from airflow_hiveacid.metastore.txn_values import TxnState
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +43,7 @@ def transactions(options: argparse.Namespace) -> Iterator[str]:
         # the list does not show it, with or without locks.
         locks = client.show_locks()
         found = client.open_txns_info()
-    is_open = [one for one in found if one.state is TxnState.OPEN]
+    is_open = [one for one in found if one.may_be_open]
     records = [_transaction(one, locks) for one in (found if options.all else is_open)]
     columns = (
         field("ID", "txn_id", is_number=True),

@@ -1,4 +1,4 @@
-"""All error classes: what can go wrong, and whether a retry can help.
+"""All error classes: what can go wrong, and whether the cause is temporary ("retryable").
 
     HiveAcidError
     |- InputError                      the request cannot be carried out; nothing was written
@@ -15,9 +15,11 @@
     |  |- ConstraintViolationError     a new row violates NOT NULL or CHECK
     |  |- ValueTooLargeError           a value or plan does not fit into the driver's memory
     |  |- ConversionRefusedError       a table cannot be converted to the requested kind
+    |  |- OtherOwnerError              the directory belongs to another table or metastore
     |  |- StatementOrderError          one transaction cannot run these statements in this order
     |  |- SharedTargetError            two INSERTs of one FROM clause write to the same target
     |  |- MergeCardinalityError        two source rows match one target row
+    |  |- TwinRowIdsError              two rows of the table have one row ID
     |  |- VersionUnknownError          the table has no such version, or the time is too far ahead
     |  |- VersionDoubtfulError         it is unknown which writes were committed by that time
     |  |- TagTakenError                a tag with this name exists for a different version
@@ -25,6 +27,7 @@
     |  `- StatementChangedError        the job was done before with a different statement
     |- MetastoreError
     |  |- MetastoreUnavailableError    retryable
+    |  |  |- MetastoreInternalError    the server failed during the call
     |  |  `- MetastoreAnswerError      the response belongs to another call, or is unreadable
     |  |- ConnectionUnavailableError   retryable: Airflow did not return the connection
     |  |- MetastoreLoginError          Kerberos or the metastore rejects our login
@@ -49,6 +52,7 @@
     |- StorageError
     |  |- LocationNotFoundError        retryable: a directory was dropped or moved
     |  |- SourceNotFoundError          retryable: the source may appear later
+    |  |- StoreFullError               no space is left, or a quota is exceeded
     |  |- StoreUnavailableError        retryable: the store is unreachable or rejects requests
     |  |- LocationPermissionError      |- DirectoryExistsError
     |  |- NotEnoughHistoryError        retryable: a table's first base is newer than the snapshot
@@ -93,6 +97,7 @@ from airflow_hiveacid.format.errors.metastore import (
     ConnectionUnavailableError,
     MetastoreAnswerError,
     MetastoreCallError,
+    MetastoreInternalError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     MetastoreVersionError,
@@ -108,6 +113,7 @@ from airflow_hiveacid.format.errors.requests import (
     InvalidNameError,
     MergeCardinalityError,
     NotTransactionalError,
+    OtherOwnerError,
     PartitionNotFoundError,
     RerunRefusedError,
     SharedTargetError,
@@ -119,6 +125,7 @@ from airflow_hiveacid.format.errors.requests import (
     StructFieldsError,
     TableDiffersError,
     TableNotFoundError,
+    TwinRowIdsError,
     TypeMismatchError,
     UnknownColumnError,
     UnsafeTextError,
@@ -135,6 +142,7 @@ from airflow_hiveacid.format.errors.stores import (
     LocationPermissionError,
     ResultUnwritableError,
     SourceNotFoundError,
+    StoreFullError,
     StoreUnavailableError,
     UnsupportedFileError,
 )
@@ -166,6 +174,7 @@ from airflow_hiveacid.format.errors.tree import (
     TransactionError,
     error_class,
     rebuild,
+    typed,
 )
 from airflow_hiveacid.format.errors.versions import (
     ChangesGoneError,
@@ -226,11 +235,13 @@ __all__ = [
     "MetastoreAnswerError",
     "MetastoreCallError",
     "MetastoreError",
+    "MetastoreInternalError",
     "MetastoreLoginError",
     "MetastoreUnavailableError",
     "MetastoreVersionError",
     "NotEnoughHistoryError",
     "NotTransactionalError",
+    "OtherOwnerError",
     "OvertakenError",
     "PartitionNotFoundError",
     "PartitionsFailedError",
@@ -245,6 +256,7 @@ __all__ = [
     "StatementChangedError",
     "StatementOrderError",
     "StorageError",
+    "StoreFullError",
     "StoreUnavailableError",
     "StructFieldsError",
     "TableChangedError",
@@ -255,6 +267,7 @@ __all__ = [
     "TaskKilledError",
     "TransactionAbortedError",
     "TransactionError",
+    "TwinRowIdsError",
     "TypeMismatchError",
     "UnknownColumnError",
     "UnsafeTextError",
@@ -270,4 +283,5 @@ __all__ = [
     "WriteConflictError",
     "error_class",
     "rebuild",
+    "typed",
 ]

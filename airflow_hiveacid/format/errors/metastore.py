@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from airflow_hiveacid.format.errors.tree import HiveAcidError, MetastoreError, RetryableError
+
+REACHABLE_ADVICE: Final = "Check that it runs and is reachable"
 
 
 class MetastoreUnavailableError(MetastoreError, RetryableError):
     """No server of the metastore could be reached, or the connection broke or timed out."""
 
+    def __init__(
+        self,
+        *,
+        uris: tuple[str, ...],
+        method: str,
+        reason: str,
+        advice: str = REACHABLE_ADVICE,
+    ) -> None:
+        self.uris, self.method, self.reason, self.advice = uris, method, reason, advice
+        super().__init__(f"metastore {', '.join(uris)} did not answer {method}: {reason}. {advice}")
+
+
+class MetastoreInternalError(MetastoreUnavailableError):
+    """The metastore answered that it failed during the call; only its log has the cause."""
+
     def __init__(self, *, uris: tuple[str, ...], method: str, reason: str) -> None:
         self.uris, self.method, self.reason = uris, method, reason
-        super().__init__(
-            f"metastore {', '.join(uris)} did not answer {method}: {reason}. Check that it runs and"
-            " is reachable"
+        HiveAcidError.__init__(
+            self,
+            f"metastore {', '.join(uris)} failed in {method}: {reason}. The metastore runs; its log"
+            " has the cause",
         )
 
 
@@ -60,6 +80,8 @@ class MetastoreVersionError(MetastoreError):
 
 class MetastoreCallError(MetastoreError):
     """The server refused a call, and no other error class covers the reason."""
+
+    retryable = True
 
     def __init__(self, *, method: str, reason: str) -> None:
         self.method, self.reason = method, reason

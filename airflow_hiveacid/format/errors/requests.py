@@ -222,6 +222,20 @@ class MergeCardinalityError(TableError):
         )
 
 
+class TwinRowIdsError(TableError):
+    """Several rows of a table have the same row ID, so a change of one would change all."""
+
+    def __init__(self, *, table: object, row: str, files: tuple[str, ...]) -> None:
+        self.row, self.files = row, files
+        super().__init__(
+            table=table,
+            detail=f"{len(files)} rows have the same row ID ({row}), in"
+            f" {', '.join(dict.fromkeys(files))}. A change of one row would change all of them, so"
+            " nothing was written. If a directory was copied, move the copy away; otherwise, copy"
+            " the rows into a new table",
+        )
+
+
 class ConstraintViolationError(TableError):
     """A new row violates a NOT NULL or CHECK constraint of the table."""
 
@@ -243,6 +257,21 @@ class ConversionRefusedError(TableError):
     def __init__(self, *, table: object, to: str, why: str) -> None:
         self.to, self.why = to, why
         super().__init__(table=table, detail=f"cannot become {to}: {why}. Nothing was changed")
+
+
+class OtherOwnerError(TableError):
+    """A table's directory belongs to another table, or to another metastore's table."""
+
+    def __init__(self, *, table: object, location: str, why: str) -> None:
+        self.location, self.why = location, why
+        super().__init__(
+            table=table,
+            detail=f"its directory {location} is not its own: {why}. Nothing was removed, because"
+            " the files may be live in the other table. Maintain the directory only from the table"
+            " that owns it, and give the other table its own copy of the files. If the other table"
+            f" is gone for good, take the directory with `python -m airflow_hiveacid own {table}`."
+            " See docs/how-to/restore-or-clone-a-metastore.md",
+        )
 
 
 class StatementOrderError(InputError):

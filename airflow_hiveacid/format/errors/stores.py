@@ -32,8 +32,20 @@ class StoreUnavailableError(StorageError, RetryableError):
         super().__init__(f"cannot {action} {location} for now: {reason}")
 
 
+class StoreFullError(StorageError):
+    """A store has no space left, or a quota is exceeded; the message says how to free space."""
+
+    retryable = False
+
+    def __init__(self, *, location: str, action: str, reason: str) -> None:
+        self.location, self.action, self.reason = location, action, reason
+        super().__init__(f"cannot {action} {location}: {reason}")
+
+
 class LocationPermissionError(StorageError):
     """The store denies us permission to read or write the location."""
+
+    retryable = False
 
     def __init__(self, *, location: str, action: str, reason: str) -> None:
         self.location, self.action, self.reason = location, action, reason
@@ -55,6 +67,8 @@ class DirectoryExistsError(StorageError):
 
 class CorruptFileError(StorageError):
     """The content of a file is damaged, or does not match the file's name."""
+
+    retryable = False
 
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -80,6 +94,8 @@ class LedgerRollError(CorruptFileError):
 class DanglingDeleteError(StorageError):
     """A delete event refers to a row that no visible file can contain."""
 
+    retryable = False
+
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} contains delete events for rows that do not exist: {reason}")
@@ -88,6 +104,8 @@ class DanglingDeleteError(StorageError):
 class UnsupportedFileError(StorageError):
     """A file has a form that this release does not support."""
 
+    retryable = False
+
     def __init__(self, *, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"{path} is not supported: {reason}")
@@ -95,6 +113,8 @@ class UnsupportedFileError(StorageError):
 
 class ResultUnwritableError(StorageError):
     """A driver cannot write its result, so it did not start the job."""
+
+    retryable = False
 
     def __init__(self, *, location: str, user: str, reason: str) -> None:
         self.location, self.user, self.reason = location, user, reason

@@ -75,8 +75,7 @@ class CompactionNotDoneError(TransactionError, RetryableError):
         where = f"table {table}" + (f", partition {partition}" if partition else "")
         super().__init__(
             f"{where}: the {kind} compaction was not done: {why}. Nothing was published, and no row"
-            " is affected. Retry when the cause is gone. SHOW COMPACTIONS lists the queue; an entry"
-            " that is ready for cleaning ends when the table is cleaned"
+            " is affected. Retry when the cause is gone"
         )
 
 
@@ -143,6 +142,8 @@ class FencedByEarlierReleaseError(FencedError, RetryableError):
 
 class CommitStateUnknownError(TransactionError):
     """The response to a commit was lost, so its outcome is unknown; nothing was rolled back."""
+
+    retryable = True
 
     def __init__(self, *, txn_id: int, reason: str) -> None:
         self.txn_id, self.reason = txn_id, reason

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_hiveacid.format.known_secrets import without_secrets
+from airflow_hiveacid.format.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class HiveAcidError(Exception):
     """Base class of every error that this provider raises deliberately."""
 
     retryable: bool = False
-    """True if a retry of the unchanged request may succeed later."""
+    """True if a retry of the unchanged task or command may help: the cause is temporary or unknown.
+
+    This is the only rule for it: the retry policy, sensors, exit codes and docs/reference/errors.md
+    read it. A subclass inherits it, or sets its own.
+    """
 
     def __str__(self) -> str:
         # A server's text in the message may contain a password or a token.
-        return without_secrets(super().__str__())
+        return printable(without_secrets(super().__str__()), keep="\n\t")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -26,7 +36,7 @@ class HiveAcidError(Exception):
 
 
 class RetryableError(HiveAcidError):
-    """Mixin for errors after which the same request can be retried."""
+    """Mixin for errors with a temporary cause, after which the same request can be repeated."""
 
     retryable = True
 
@@ -45,6 +55,8 @@ class TransactionError(HiveAcidError):
 
 class StorageError(HiveAcidError):
     """Files or directories are missing, damaged, unexpectedly present or inaccessible."""
+
+    retryable = True  # a store's unknown failures are often temporary
 
 
 class ClusterError(HiveAcidError):
@@ -66,6 +78,8 @@ class TableError(InputError):
 class JobFailedError(HiveAcidError):
     """The Spark application ended without a typed error."""
 
+    retryable = True
+
 
 class TaskKilledError(JobFailedError):
     """Airflow has killed the task, so the task has stopped."""
@@ -74,15 +88,29 @@ class TaskKilledError(JobFailedError):
         super().__init__(text)
 
 
+def subclasses(cls: type[HiveAcidError]) -> Iterator[type[HiveAcidError]]:
+    """Yield an error class and all its subclasses, those above before those below."""
+    yield cls
+    for below in cls.__subclasses__():
+        yield from subclasses(below)
+
+
+def typed(error: Exception) -> HiveAcidError:
+    """Return an error of ours unchanged, or one that describes an error of another library.
+
+    A job of many tables reports it for one table, and logs its traceback.
+    """
+    if isinstance(error, HiveAcidError):
+        return error
+    found = JobFailedError(f"unexpected {type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
+
+
 def error_class(name: str) -> type[HiveAcidError]:
     """Return the error class with this name, or `JobFailedError` if there is no such class."""
-    pending: list[type[HiveAcidError]] = [HiveAcidError]
-    while pending:
-        candidate = pending.pop()
-        if candidate.__name__ == name:
-            return candidate
-        pending.extend(candidate.__subclasses__())
-    return JobFailedError
+    found = (cls for cls in subclasses(HiveAcidError) if cls.__name__ == name)
+    return next(found, JobFailedError)
 
 
 def rebuild(name: str, message: str) -> HiveAcidError:

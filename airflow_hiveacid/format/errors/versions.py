@@ -115,6 +115,8 @@ class VersionGoneError(StorageError):
     files would also have been lost from a kept table.
     """
 
+    retryable = False
+
     def __init__(
         self, *, table: object, what: str, oldest: int, why: str, keeping_helps: bool = True
     ) -> None:
@@ -147,6 +149,8 @@ class ChangesGoneError(StorageError):
     All changes after version `oldest` can be read. `oldest` is 0 if no such version is known.
     """
 
+    retryable = False
+
     def __init__(self, *, table: object, since: int, oldest: int, why: str) -> None:
         self.table, self.since, self.oldest, self.why = str(table), since, oldest, why
         start = f" The oldest version whose changes can be read is {oldest}." if oldest else ""
@@ -162,13 +166,15 @@ class KeepingRefusedError(TransactionError, RetryableError):
     def __init__(self, *, table: object, waiting: str) -> None:
         self.table, self.waiting = str(table), waiting
         super().__init__(
-            f"versions of table {table} cannot be kept yet: {waiting}, and the cleaning"
-            " after it may remove files. Retry when that compaction and its cleaning are done"
+            f"versions of table {table} cannot be kept yet, because an unfinished compaction may"
+            f" cause the removal of files: {waiting}. Retry when the entry has ended"
         )
 
 
 class FeedError(StorageError):
     """A change feed cannot continue from its stored position; the user must restart the feed."""
+
+    retryable = False
 
     def __init__(self, *, location: str, reason: str) -> None:
         self.location, self.reason = location, reason

@@ -49,6 +49,7 @@ from airflow_hiveacid.format.state.directories import (
     FileEntry,
     Listing,
     UnknownEntry,
+    UnreadFile,
 )
 from airflow_hiveacid.format.state.selection import (
     DirectoryStatus,
@@ -298,6 +299,7 @@ class _Found:
         files = self.inside.get(found.text, [])
         streamed = _streamed(files, found.name) if self.has_side_files else frozenset()
         data: list[FileEntry] = []
+        unread: list[UnreadFile] = []
         side: list[FileEntry] = []
         for file in files:
             if is_below_hidden(file.path):
@@ -305,15 +307,21 @@ class _Found:
             if self.has_side_files and file.name.endswith(FLUSH_LENGTH_SUFFIX):
                 side.append(file)
                 continue
-            why = _why_ignored(file, found.name, is_streamed=file.path in streamed, kind=self.kind)
+            # While a file is being streamed, HDFS reports only the length of closed blocks.
+            if file.size_bytes == 0 and file.path not in streamed:
+                self.unknown.append(UnknownEntry(path=file.path, why="ignored: it is empty"))
+                continue
+            why = _why_unread(file, found.name, self.kind)
             if why is None:
                 data.append(file)
             else:
-                self.unknown.append(UnknownEntry(path=file.path, why=f"ignored: {why}"))
+                unread.append(UnreadFile(file=file, why=why))
+                self.unknown.append(UnknownEntry(path=file.path, why=why))
         return AcidDirectory(
             name=found.name,
             text=found.text,
             files=tuple(data),
+            unread=tuple(unread),
             side_files=tuple(side),
             is_compacted=isinstance(found, FoundBase) and found.is_compacted,
             is_resolved=verdict.is_resolved,
@@ -345,18 +353,14 @@ def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozens
     return frozenset(side.removesuffix(FLUSH_LENGTH_SUFFIX) for side in sides)
 
 
-def _why_ignored(
-    file: FileEntry, name: BaseName | DeltaName, *, is_streamed: bool, kind: TransactionalKind
-) -> str | None:
-    """Return why a file inside a directory is not data, or None if it is data."""
+def _why_unread(file: FileEntry, name: BaseName | DeltaName, kind: TransactionalKind) -> str | None:
+    """Return why it is not certain whether a file in a directory is data; None if it is data."""
     between = file.path.split("/")[1:-1]
     if any(parse_directory_name(component) is not None for component in between):
-        # A rename onto an existing directory moves the source directory into that directory. Hive
-        # 3.1 and Trino then ignore the moved directory (HIVE-25600).
-        return "it is in a base or delta directory inside another such directory"
-    # While a file is being streamed, HDFS reports only the length of closed blocks.
-    if file.size_bytes == 0 and not is_streamed:
-        return "it is empty"
+        # A rename onto an existing directory moves the source directory into that directory
+        # (HIVE-25600). Hive 3.1 and Trino ignore the moved directory. Hive 4 reads it as a second
+        # directory (AcidUtils.isChildOfDelta), and reads it in an insert-only table.
+        return "it is in a base or delta inside another base or delta"
     if isinstance(name, BaseName) or kind is TransactionalKind.INSERT_ONLY:
         # Hive reads every file in a base (ParsedBase.getFiles). In an insert-only table, Hive reads
         # every file in any directory (HiveInputFormat.processPathsForMmRead).
@@ -364,7 +368,10 @@ def _why_ignored(
     parsed = parse_file_name(file.name)
     if isinstance(parsed, BucketFileName) or (parsed is not None and not name.is_delete):
         return None
-    return "its name is not that of a data file"
+    # Hive 4 reads every name that begins with bucket_ (AcidUtils.bucketFileFilter), and Trino reads
+    # every name.
+    kinds = "bucket_00000" if name.is_delete else "bucket_00000 or 000000_0"
+    return f"its name is not that of a data file, such as {kinds}"
 
 
 def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.names import (
     BaseName,
     DeltaName,
@@ -61,22 +62,32 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadFile:
+    """A file in a base or delta that may be data, with the reason why this provider is not sure."""
+
+    file: FileEntry
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AcidDirectory:
     """A base, delta or delete delta with its files, and its status for one reader.
 
     `text` is the name on disk. In `text`, write IDs may be padded differently than in `str(name)`.
     `files` are the data files, sorted by path. Empty files are included only if they have a side
     file. In a base, `files` also includes files with unknown names, since Hive reads such files.
-    `side_files` are the `_flush_length` files. `visibility` is SOME if a reader must check each
-    row, and ALL if every row is visible. `is_resolved` is False while the directory has a write ID
-    that is open or above the high watermark. `superseded_by` names the live directory that made
-    this directory obsolete. `modified_s` is the newest modification time of all files inside,
-    including hidden files.
+    `unread` are the other files that are neither hidden nor empty: engines do not agree on whether
+    they are data. `side_files` are the `_flush_length` files. `visibility` is SOME if a reader must
+    check each row, and ALL if every row is visible. `is_resolved` is False while the directory has
+    a write ID that is open or above the high watermark. `superseded_by` names the live directory
+    that made this directory obsolete. `modified_s` is the newest modification time of all files
+    inside, including hidden files.
     """
 
     name: BaseName | DeltaName
     text: str
     files: tuple[FileEntry, ...]
+    unread: tuple[UnreadFile, ...] = ()
     side_files: tuple[FileEntry, ...] = ()
     is_compacted: bool = False
     is_resolved: bool = True
@@ -90,6 +101,20 @@ class AcidDirectory:
     def size_bytes(self) -> int:
         """Total size of the data files, in bytes."""
         return sum(f.size_bytes for f in self.files)
+
+    def require_known_files(self, location: str) -> None:
+        """Raise an error if a file may be data that this provider does not read.
+
+        Raises:
+            UnsupportedFileError: `unread` is not empty; the message contains the first file.
+        """
+        if self.unread:
+            first = self.unread[0]
+            raise UnsupportedFileError(
+                path=f"{location}/{first.file.path}",
+                reason=f"{first.why}. Hive or Trino may read its rows. If it contains no rows, or"
+                " rows that are also elsewhere, move it out of the table; else rename it",
+            )
 
     @property
     def is_base(self) -> bool:

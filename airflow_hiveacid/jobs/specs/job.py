@@ -161,7 +161,9 @@ class JobSpec:
     Spark's limit. `conflict_policy` is the job's own policy. If `conflict_policy` is None, the
     table's policy applies. If the table has no policy, `default_conflict_policy` applies. With
     `allow_unsafe_expressions`, SQL may call Java and read the driver's files
-    (docs/decisions/values.md).
+    (docs/decisions/values.md). A driver in a cluster begins its job when its follower, a worker or
+    a trigger, has written the file `follower_uri`. A driver on a worker commits only while its
+    worker holds the lock of `worker_file`.
     """
 
     job_key: str
@@ -179,6 +181,8 @@ class JobSpec:
     default_conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
     earlier_key: str | None = None
     allow_unsafe_expressions: bool = False
+    follower_uri: str | None = None
+    worker_file: str | None = None
 
     @property
     def statement(self) -> dict[str, str]:
@@ -274,6 +278,8 @@ class JobSpec:
             default_conflict_policy=envelope.default_conflict_policy,
             earlier_key=envelope.earlier_key,
             allow_unsafe_expressions=envelope.allow_unsafe_expressions,
+            follower_uri=envelope.follower_uri,
+            worker_file=envelope.worker_file,
         )
 
 
@@ -295,6 +301,8 @@ class _Envelope:
     default_conflict_policy: ConflictPolicy
     earlier_key: str | None
     allow_unsafe_expressions: bool
+    follower_uri: str | None
+    worker_file: str | None
 
 
 def _digests(job: Job) -> dict[str, str]:

@@ -340,6 +340,7 @@ class LocalPostgres(Server):
             input=text,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             cwd="/",
             env={**_environment(), **(secret or {})},

@@ -153,6 +153,7 @@ userPassword:: {hidden}
             input=entries,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             cwd=data,
             env=programs.environment(),

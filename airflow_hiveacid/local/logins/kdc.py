@@ -226,6 +226,7 @@ class LocalKdc(Server):
             input=text,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             cwd=self.config.data_dir,
             env=self._environment(programs),

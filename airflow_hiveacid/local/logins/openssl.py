@@ -164,6 +164,6 @@ def _run(folder: Path, *arguments: str, text: bytes = b"") -> bytes:
         env=programs.environment(),
     )
     if done.returncode != 0:
-        what = " ".join(arguments[:1])
-        raise LocalServerError(f"openssl {what} failed: {done.stderr.decode().strip()}")
+        what, reason = " ".join(arguments[:1]), done.stderr.decode(errors="replace").strip()
+        raise LocalServerError(f"openssl {what} failed: {reason}")
     return done.stdout

@@ -55,7 +55,9 @@ def cache_dir() -> Path:
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser().resolve()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "airflow_hiveacid"
+    # Unlike `Path.expanduser`, this raises no error for a user ID that has no name.
+    cache = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")  # noqa: PTH111
+    return Path(cache) / "airflow_hiveacid"
 
 
 def fetch(

@@ -88,7 +88,7 @@ def birth_of(pid: int) -> str | None:
     if not Path("/proc/self/stat").exists():
         return _birth_by_ps(pid)
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -105,6 +105,7 @@ def _birth_by_ps(pid: int) -> str | None:
         ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 -- the path of ps differs by system
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     return found.stdout.strip() or None

@@ -166,9 +166,9 @@ def log_in(socket: TSocket, mechanism: Mechanism) -> None:
         raise kind(f"login by {mechanism.name} failed: {error}") from error
     except (TTransportException, OSError) as error:
         raise ConnectError(
-            f"it broke off the login by {mechanism.name} ({error}): it may not support"
-            " SASL (3.1 does not accept passwords), may require TLS, or may be overloaded; see its"
-            " log"
+            f"it broke off the login by {mechanism.name} ({error}); possible causes: it does not"
+            " support SASL (3.1 does not accept passwords), it requires TLS, or it has no free"
+            " worker thread (metastore.server.max.threads). See its log"
         ) from error
 
 
@@ -192,7 +192,8 @@ def _receive(socket: TSocket) -> tuple[_Status, bytes]:
         status = None
     if status is None or status is _Status.START or length > _MAX_ROUND_BYTES:
         raise ConnectError(
-            "it does not speak SASL here: the port may be wrong, or only one side may use TLS"
+            "it does not speak SASL here; possible causes: the port is wrong, only one side uses"
+            " TLS"
         )
     return status, _read(socket, length)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TSSLSocket import TSSLSocket
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.auth.address import Address
 
+# Thrift logs each failure to connect with a traceback. The caller logs it, or raises an error.
+_is_opening: Final[ContextVar[bool]] = ContextVar("hiveacid_is_opening", default=False)
+for _name in (TSocket.__module__, TSSLSocket.__module__):
+    logging.getLogger(_name).addFilter(lambda _: not _is_opening.get())
+
 _log = logging.getLogger(__name__)
 
 
@@ -38,10 +44,13 @@ def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
     """
     found = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
     found.setTimeout(endpoint.connect_timeout_s * 1000)
+    token = _is_opening.set(True)
     try:
         found.open()
     except TTransportException as error:
         raise ConnectError(f"{address}: {_reason(error)}") from error
+    finally:
+        _is_opening.reset(token)
     return found
 
 

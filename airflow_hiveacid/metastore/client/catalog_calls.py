@@ -194,17 +194,22 @@ class CatalogCalls:
         """See CatalogPort."""
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- see _add
 
-        for chunk in _chunks(names):
+        method = "drop_partitions_req"
+
+        def send(part: Sequence[PartitionName]) -> None:
             request = ttypes.DropPartitionsRequest(
                 dbName=table.ref.db,
                 tblName=table.ref.name,
-                parts=ttypes.RequestPartsSpec(names=[str(name) for name in chunk]),
+                parts=ttypes.RequestPartsSpec(names=[str(name) for name in part]),
                 deleteData=True,
                 ifExists=True,
                 environmentContext=_purging() if purge else None,
                 needResult=False,
             )
-            self._connection.catalog_call("drop_partitions_req", request, repeat=Repeat.NEVER)
+            self._connection.catalog_call(method, request, repeat=Repeat.NEVER)
+
+        for _ in self._connection.calls_for(method, names, _PARTITIONS_PER_CALL, send):
+            pass
 
     def partition_births(
         self, table: TableInfo, names: Sequence[PartitionName]
@@ -309,11 +314,27 @@ class CatalogCalls:
 
     def _raw_partitions(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
         """Return whole partition definitions that can be changed and sent back."""
-        return _by_chunks(self._connection.call, ref, names)
+        return self._by_names(self._connection.call, ref, names)
 
     def _locations(self, ref: TableRef, names: Sequence[str]) -> Iterator[Struct]:
         """Return partitions without column lists; most of the response would be column lists."""
-        return _by_chunks(self._connection.brief_call, ref, names)
+        return self._by_names(self._connection.brief_call, ref, names)
+
+    def _by_names(
+        self, call: Callable[..., Struct], ref: TableRef, names: Sequence[str]
+    ) -> Iterator[Struct]:
+        """Return the existing partitions among these names."""
+        faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
+        method = "get_partitions_by_names"
+
+        def send(part: Sequence[str]) -> list[Struct]:
+            found: list[Struct] = call(
+                method, ref.db, ref.name, list(part), repeat=Repeat.SAFE, faults=faults
+            )
+            return found
+
+        for found in self._connection.calls_for(method, names, _PARTITIONS_PER_CALL, send):
+            yield from found
 
     def _add(
         self,
@@ -333,7 +354,9 @@ class CatalogCalls:
             ),
             repeat=Repeat.SAFE,
         ).table.sd
-        for chunk in _chunks(names, _most_definitions(table)):
+        method = "add_partitions_req"
+
+        def send(chunk: Sequence[PartitionName]) -> None:
             parts = []
             for name in chunk:
                 own = ttypes.StorageDescriptor(**vars(storage))
@@ -354,7 +377,10 @@ class CatalogCalls:
                 ifNotExists=True,
                 needResult=False,
             )
-            self._connection.catalog_call("add_partitions_req", request, repeat=Repeat.SAFE)
+            self._connection.catalog_call(method, request, repeat=Repeat.SAFE)
+
+        for _ in self._connection.calls_for(method, names, _most_definitions(table), send):
+            pass
 
     def _send_table(
         self,
@@ -390,21 +416,27 @@ class CatalogCalls:
         self, ref: TableRef, partitions: Sequence[Struct], context: _WriteContext
     ) -> None:
         environment = EnvironmentContext(properties=_KEEP_STATISTICS)
+        method = "alter_partitions_req"
         if self._connection.generation is MetastoreGeneration.V3:
-            arguments = (ref.db, ref.name, list(partitions), environment)
-            self._connection.call(
-                "alter_partitions_with_environment_context", *arguments, repeat=Repeat.SAFE
+            method = "alter_partitions_with_environment_context"
+
+        def send(part: Sequence[Struct]) -> None:
+            if method != "alter_partitions_req":
+                arguments = (ref.db, ref.name, list(part), environment)
+                self._connection.call(method, *arguments, repeat=Repeat.SAFE)
+                return
+            request = AlterPartitionsRequest(
+                dbName=ref.db,
+                tableName=ref.name,
+                partitions=list(part),
+                environmentContext=environment,
+                writeId=context.write_id,
+                validWriteIdList=context.write_ids,
             )
-            return
-        request = AlterPartitionsRequest(
-            dbName=ref.db,
-            tableName=ref.name,
-            partitions=list(partitions),
-            environmentContext=environment,
-            writeId=context.write_id,
-            validWriteIdList=context.write_ids,
-        )
-        self._connection.call("alter_partitions_req", request, repeat=Repeat.SAFE)
+            self._connection.call(method, request, repeat=Repeat.SAFE)
+
+        for _ in self._connection.calls_for(method, partitions, len(partitions), send):
+            pass
 
 
 def _purging() -> Struct:
@@ -412,22 +444,6 @@ def _purging() -> Struct:
     from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
 
     return ttypes.EnvironmentContext(properties={"ifPurge": "TRUE"})
-
-
-def _by_chunks(
-    call: Callable[..., Struct], ref: TableRef, names: Sequence[str]
-) -> Iterator[Struct]:
-    """Return the existing partitions among these names, with one call per chunk of names."""
-    faults: Faults = {NoSuchObjectException: lambda _: TableNotFoundError(table=ref)}
-    for chunk in _chunks(names):
-        yield from call(
-            "get_partitions_by_names",
-            ref.db,
-            ref.name,
-            list(chunk),
-            repeat=Repeat.SAFE,
-            faults=faults,
-        )
 
 
 def _most_definitions(table: TableInfo) -> int:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import enum
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
 
 from thrift.protocol.TBase import TExceptionBase
 from thrift.protocol.TProtocol import TProtocolException
@@ -30,10 +30,12 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
     MetastoreAnswerError,
     MetastoreCallError,
+    MetastoreInternalError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
+from airflow_hiveacid.format.errors.metastore import REACHABLE_ADVICE
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
@@ -43,6 +45,7 @@ from airflow_hiveacid.metastore.auth.address import (
 )
 from airflow_hiveacid.metastore.auth.refusals import Refusals
 from airflow_hiveacid.metastore.client import settings
+from airflow_hiveacid.metastore.client.outages import OUTAGES
 from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
 from airflow_hiveacid.metastore.client.transport import open_transport
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
@@ -69,8 +72,16 @@ _BROKEN: Final = (TTransportException, OSError, EOFError)
 # from TException.
 _REFUSALS: Final = (TException, TExceptionBase)
 
+_BUSY: Final = "no free worker thread (metastore.server.max.threads)"
+
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
+
+# For each metastore and method: the number of items per call that it accepted after refusing more.
+_accepted: Final[dict[tuple[tuple[str, ...], str], int]] = {}
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +109,9 @@ class _NotDoneError(MetastoreUnavailableError):
 
     def __init__(self, plain: MetastoreUnavailableError) -> None:
         self.plain = plain
-        super().__init__(uris=plain.uris, method=plain.method, reason=plain.reason)
+        super().__init__(
+            uris=plain.uris, method=plain.method, reason=plain.reason, advice=plain.advice
+        )
 
 
 class _Call(NamedTuple):
@@ -132,6 +145,7 @@ class Connection:
         self._hms: HMSClient | None = None
         self._generation: MetastoreGeneration | None = None
         self._txn_timeout_s: float | None = None
+        self._metastore_id: str | None = None
         self._patience_s: Callable[[], float] = _impatient
         self._has_answered = False
         self._refusals = Refusals(endpoint.login)
@@ -193,6 +207,39 @@ class Connection:
         """Make one call through hmsclient over the same connection. Raises as `call` does."""
         return self._call(self.hms, _Call(method, arguments, repeat, faults))
 
+    def calls_for(
+        self,
+        method: str,
+        items: Sequence[_Item],
+        most: int,
+        send: Callable[[Sequence[_Item]], _Answer],
+    ) -> Iterator[_Answer]:
+        """Call `send` for all items, with at most `most` at a time, and yield the responses.
+
+        A server may limit a request's partitions (metastore.limit.partition.request) or bytes
+        (metastore.server.max.message.size). So after a refusal, send half as many items per call.
+        The process remembers an accepted number of items.
+
+        Raises:
+            HiveAcidError: as `send` does, for a call with a single item.
+        """
+        key, at, is_smaller = (self.endpoint.uris, method), 0, False
+        size = min(most, _accepted.get(key, most))
+        while at < len(items):
+            part = items[at : at + size]
+            try:
+                answer = send(part)
+            except (MetastoreCallError, MetastoreUnavailableError) as error:
+                if len(part) == 1 or not _may_be_too_large(error):
+                    raise
+                size, is_smaller = len(part) // 2, True
+                _log.info("%s with %d items failed, sending %d: %s", method, len(part), size, error)
+                continue
+            if is_smaller:
+                _accepted[key] = size
+            at += len(part)
+            yield answer
+
     def hms(self) -> HMSClient:
         """Return an hmsclient client on this connection; call this again after each failure."""
         protocol = self._connected()
@@ -221,6 +268,13 @@ class Connection:
         return default if value is None else value
 
     @property
+    def metastore_id(self) -> str:
+        """The ID of the metastore's database; each connection reads it once."""
+        if self._metastore_id is None:
+            self._metastore_id = self.call("get_metastore_db_uuid", repeat=Repeat.SAFE)
+        return self._metastore_id
+
+    @property
     def txn_timeout_s(self) -> float:
         """The number of seconds without a heartbeat after which the server aborts a transaction."""
         if self._txn_timeout_s is None:
@@ -232,7 +286,8 @@ class Connection:
     def close(self) -> None:
         """Close the socket; the next call opens it again."""
         protocol, self._protocol = self._protocol, None
-        self._stubs = self._brief = self._hms = self._generation = self._txn_timeout_s = None
+        self._stubs = self._brief = self._hms = None
+        self._generation = self._txn_timeout_s = self._metastore_id = None
         if protocol is not None:
             try:
                 protocol.trans.close()
@@ -263,10 +318,9 @@ class Connection:
             try:
                 answer = self._answer(method, call)
             except _BROKEN as error:
-                reason = self._in_words(error)
-                self._next_server()
+                self._lost_server(error)
                 if not attempts_left:
-                    raise self._given_up(call, reason, error) from error
+                    raise self._given_up(call, error) from error
                 words = without_secrets(str(error))
                 _log.warning(
                     "the metastore disconnected during %s, retrying: %s", call.method, words
@@ -279,7 +333,7 @@ class Connection:
                 # Manager has been closed". A new connection works. Permanent errors have the same
                 # class, so a SAFE call is repeated only once.
                 words = without_secrets(str(error))
-                _log.warning("%s was refused, retrying on a new connection: %s", call.method, words)
+                _log.info("%s was refused, retrying on a new connection: %s", call.method, words)
                 self._next_server()
                 attempts_left = 1
             except BaseException:
@@ -317,12 +371,11 @@ class Connection:
             raise _NotDoneError(away) from error
         return found
 
-    def _given_up(
-        self, call: _Call, reason: str, cause: BaseException
-    ) -> MetastoreUnavailableError:
+    def _given_up(self, call: _Call, cause: Exception) -> MetastoreUnavailableError:
         if isinstance(cause, MismatchedReplyError):
             return self._unreadable(call.method, _text(cause))
-        error = self._unavailable(call.method, reason)
+        reason, advice = self._in_words(cause)
+        error = self._unavailable(call.method, reason, advice)
         error.__cause__ = cause
         return _NotDoneError(error) if isinstance(cause, NotAdmittedError) else error
 
@@ -342,9 +395,10 @@ class Connection:
             reason = f"it does not speak Thrift's binary protocol here ({error}); check TLS"
             raise self._unavailable(call.method, reason) from error
         if _is_internal(error) and call.repeat is not Repeat.NEVER:
-            # Usually the server has lost its database connection. If the call declares no exception
-            # for this error, only the server's log has the reason.
-            raise self._unavailable(call.method, _text(error)) from error
+            # The call declares no exception for this failure, such as a lost database connection.
+            raise MetastoreInternalError(
+                uris=self.endpoint.uris, method=call.method, reason=_text(error)
+            ) from error
         unknown = TApplicationException.UNKNOWN_METHOD
         if isinstance(error, TApplicationException) and error.type == unknown:
             raise MetastoreVersionError(
@@ -373,9 +427,8 @@ class Connection:
 
     def _connect(self) -> CallProtocol:
         reasons: list[ConnectError] = []
-        for step in range(len(self._addresses)):
-            at = (self._first + step) % len(self._addresses)
-            address = self._addresses[at]
+        at_first = self._first
+        for address in OUTAGES.in_order((*self._addresses[at_first:], *self._addresses[:at_first])):
             try:
                 self._refusals.check(address)
                 transport = open_transport(self.endpoint, address)
@@ -384,8 +437,13 @@ class Connection:
             except ConnectError as error:
                 self._refusals.note(address, error)
                 reasons.append(error)
+                is_refusal = isinstance(error, LoginRefusedError)
+                if not is_refusal and OUTAGES.note(address) and len(self._addresses) > 1:
+                    words = without_secrets(str(error))
+                    _log.warning("this metastore server is asked last from now on: %s", words)
                 continue
-            self._first = at
+            OUTAGES.forget(address)
+            self._first = self._addresses.index(address)
             return protocol
         reason = "; ".join(map(str, reasons))
         if all(isinstance(error, LoginRefusedError) for error in reasons):
@@ -406,15 +464,21 @@ class Connection:
             protocol.trans.close()
             raise MetastoreCallError(method="set_ugi", reason=_text(error)) from error
 
-    def _in_words(self, error: BaseException) -> str:
-        """Describe why a response is missing; mention that the server may require a login."""
-        is_slow = getattr(error, "type", None) == TTransportException.TIMED_OUT
-        if is_slow or self._has_answered or self.endpoint.login is not None:
-            return str(error)
-        return (
-            f"{error}. It has never answered a call: it may require a login (Kerberos, password),"
-            " TLS or HTTP"
-        )
+    def _in_words(self, error: Exception) -> tuple[str, str]:
+        """Describe why a response is missing after a connection; add the possible causes."""
+        if isinstance(error, NotAdmittedError):
+            return str(error), REACHABLE_ADVICE
+        if _is_slow(error):
+            return str(error), f"It is reachable; possible causes: {_BUSY}, a slow database"
+        is_known = self._has_answered or self.endpoint.login is not None
+        login = "" if is_known else ", a required login (Kerberos, password), TLS, HTTP"
+        reason = f"it disconnected before it answered ({error})"
+        return reason, f"It is reachable; possible causes: {_BUSY}, a restart{login}. See its log"
+
+    def _lost_server(self, error: Exception) -> None:
+        if not isinstance(error, NotAdmittedError):
+            OUTAGES.note(self._addresses[self._first])
+        self._next_server()
 
     def _next_server(self) -> None:
         self.close()
@@ -438,9 +502,7 @@ class Connection:
             self.call(method, request, repeat=Repeat.SAFE)
         except MetastoreVersionError:
             return False
-        except (MetastoreCallError, MetastoreUnavailableError) as error:
-            if isinstance(error, MetastoreUnavailableError) and not _is_internal(error.__cause__):
-                raise
+        except (MetastoreCallError, MetastoreInternalError) as error:
             # The server refused the call, so the method exists.
             _log.debug("probing %s: %s", method, error)
         return True
@@ -448,8 +510,24 @@ class Connection:
     def _unreadable(self, method: str, reason: str) -> MetastoreAnswerError:
         return MetastoreAnswerError(uris=self.endpoint.uris, method=method, reason=reason)
 
-    def _unavailable(self, method: str, reason: str) -> MetastoreUnavailableError:
-        return MetastoreUnavailableError(uris=self.endpoint.uris, method=method, reason=reason)
+    def _unavailable(
+        self, method: str, reason: str, advice: str = REACHABLE_ADVICE
+    ) -> MetastoreUnavailableError:
+        return MetastoreUnavailableError(
+            uris=self.endpoint.uris, method=method, reason=reason, advice=advice
+        )
+
+
+def _may_be_too_large(error: MetastoreCallError | MetastoreUnavailableError) -> bool:
+    """Return whether a server may have refused a request, or disconnected, because of its size."""
+    cause = error.__cause__
+    has_disconnected = isinstance(cause, _BROKEN) and not isinstance(cause, NotAdmittedError)
+    return isinstance(error, MetastoreCallError) or (has_disconnected and not _is_slow(cause))
+
+
+def _is_slow(error: BaseException | None) -> bool:
+    is_timeout = getattr(error, "type", None) == TTransportException.TIMED_OUT
+    return is_timeout or isinstance(error, TimeoutError)
 
 
 def _is_internal(error: BaseException | None) -> bool:

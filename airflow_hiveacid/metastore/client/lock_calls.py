@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from thrift.Thrift import TApplicationException
 
-from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
-    MetastoreUnavailableError,
+    MetastoreInternalError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId
@@ -30,6 +30,7 @@ from airflow_hiveacid.metastore.wire import (
     LOCK_TYPE_NUMBERS,
     LOCK_TYPES,
     OPERATION_NUMBERS,
+    received,
     seconds_of,
 )
 
@@ -95,8 +96,8 @@ class LockCalls:
             locks = [_info(item) for item in answer.locks or ()]
         return tuple(lock for lock in locks if txn_id is None or lock.txn_id == txn_id)
 
-    def _lost_database(self, text: str) -> MetastoreUnavailableError:
-        return MetastoreUnavailableError(
+    def _lost_database(self, text: str) -> MetastoreInternalError:
+        return MetastoreInternalError(
             uris=self._connection.endpoint.uris, method="lock", reason=text
         )
 
@@ -139,8 +140,8 @@ def _info(item: Struct) -> LockInfo:
         db=item.dbname,
         table=item.tablename,
         partition=item.partname,
-        state=LOCK_STATES[item.state],
-        lock_type=LOCK_TYPES[item.type],
+        state=received(LOCK_STATES, LockState, item.state, what="state"),
+        lock_type=received(LOCK_TYPES, LockType, item.type, what="type"),
         user=item.user,
         host=item.hostname,
         agent_info=item.agentInfo or "",

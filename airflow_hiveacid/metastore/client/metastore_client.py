@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, Self
 
+from airflow_hiveacid.format.errors import MetastoreError
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
 from airflow_hiveacid.metastore.client.constraint_calls import ConstraintCalls
@@ -44,6 +45,30 @@ def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
     return MetastoreClient(endpoint)
 
 
+def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[MetastoreError]]:
+    """Call each server of a metastore; return the addresses that answer, and the other failures.
+
+    A single address counts as answering without a call.
+
+    Raises:
+        ConfigurationError: an address is malformed or missing, or a file of the login.
+    """
+    if len(endpoint.uris) == 1:
+        return endpoint.uris, []
+    answering, failures = [], []
+    for uri in endpoint.uris:
+        limit_s = min(endpoint.call_timeout_s, endpoint.connect_timeout_s)
+        own = dataclasses.replace(endpoint, uris=(uri,), call_timeout_s=limit_s)
+        try:
+            with connect(own) as client:
+                client.generation  # noqa: B018 - calls the server
+        except MetastoreError as error:
+            failures.append(error)
+        else:
+            answering.append(uri)
+    return tuple(answering), failures
+
+
 class MetastoreClient(
     CatalogCalls, ConstraintCalls, TransactionCalls, LockCalls, QueueCalls, EventCalls
 ):
@@ -70,6 +95,11 @@ class MetastoreClient(
     def config_value(self, name: str, default: str) -> str:
         """See MetastorePort."""
         return self._connection.config_value(name, default)
+
+    @property
+    def metastore_id(self) -> str:
+        """See MetastorePort."""
+        return self._connection.metastore_id
 
     def hms(self) -> HMSClient:
         """Return an hmsclient client on this connection, for calls that `MetastorePort` lacks.

@@ -10,7 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import InvalidNameError, MetastoreVersionError
+from airflow_hiveacid.format.errors import (
+    InvalidNameError,
+    MetastoreCallError,
+    MetastoreVersionError,
+)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
@@ -24,7 +28,12 @@ from airflow_hiveacid.metastore.compaction_queue import (
     fitting_job_id,
 )
 from airflow_hiveacid.metastore.gen.compaction import ttypes
-from airflow_hiveacid.metastore.wire import COMPACTION_TYPE_NUMBERS, COMPACTION_TYPES, seconds_of
+from airflow_hiveacid.metastore.wire import (
+    COMPACTION_TYPE_NUMBERS,
+    COMPACTION_TYPES,
+    received,
+    seconds_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.wire import Struct
 
 _INITIATOR: Final = "airflow-provider-hiveacid"
+_TYPE: Final = "type"
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +79,7 @@ class QueueCalls:
         return CompactionResponse(
             entry_id=answer.id if answer.id > 0 else None,
             accepted=answer.accepted,
-            state=CompactionState.parse(answer.state),
+            state=CompactionState.received(answer.state),
             message=answer.errormessage,
         )
 
@@ -125,7 +135,17 @@ class QueueCalls:
             # Without a highest write ID, the server would also forget writes that are not cleaned
             # up yet.
             raise ValueError(f"compaction {claim.entry_id} has no highest write ID to clean up to")
-        self._connection.call("mark_cleaned", _struct(claim), repeat=Repeat.NEVER)
+        struct = _struct(claim)
+        try:
+            self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
+        except MetastoreCallError:
+            if struct.partitionname is not None:
+                raise
+            # On PostgreSQL, 4.0.1 always fails if the partition is NULL ("could not determine data
+            # type of parameter"). With an empty name the entry ends. The server then keeps its
+            # records of the table's aborted writes, which only makes its lists longer.
+            struct.partitionname = ""
+            self._connection.call("mark_cleaned", struct, repeat=Repeat.NEVER)
 
     def mark_failed(self, claim: ClaimedCompaction) -> None:
         """See QueuePort."""
@@ -138,6 +158,15 @@ class QueueCalls:
 
 def _text(partition: PartitionName | None) -> str | None:
     return None if partition is None or not partition.columns else str(partition)
+
+
+def _type(item: Struct) -> CompactionType:
+    return received(COMPACTION_TYPES, CompactionType, item.type, what=_TYPE)
+
+
+def _number(kind: CompactionType) -> int:
+    # A claim goes back to the server as it came, also if its type is unknown.
+    return COMPACTION_TYPE_NUMBERS[kind] if kind.is_known else int(kind.value.removeprefix(_TYPE))
 
 
 def _partition(text: str | None) -> PartitionName | None:
@@ -161,18 +190,18 @@ def _look_for(ref: TableRef | None, partition: PartitionName | None) -> Callable
 
 def _entry(item: Struct) -> CompactionEntry | None:
     try:
-        table = TableRef(item.dbname, item.tablename)
-    except InvalidNameError:
-        _log.debug("ignored compaction %s: its table's name is not supported", item.id)
+        table, partition = TableRef(item.dbname, item.tablename), _partition(item.partitionname)
+    except InvalidNameError as error:
+        _log.debug("ignored compaction %s: %s", item.id, error)
         return None
     # 3.1 returns the highest write ID in the field `hightestTxnId`; 4.x sets both fields.
     highest = item.hightestWriteId or item.hightestTxnId
     return CompactionEntry(
         entry_id=item.id,
         table=table,
-        partition=_partition(item.partitionname),
-        compaction_type=COMPACTION_TYPES[item.type],
-        state=CompactionState.parse(item.state),
+        partition=partition,
+        compaction_type=_type(item),
+        state=CompactionState.received(item.state),
         worker_id=item.workerid,
         worker_version=item.workerVersion,
         initiator_id=item.initiatorId,
@@ -195,7 +224,7 @@ def _claim(found: Struct) -> ClaimedCompaction:
         entry_id=found.id,
         table=TableRef(found.dbname, found.tablename),
         partition=_partition(found.partitionname),
-        compaction_type=COMPACTION_TYPES[found.type],
+        compaction_type=_type(found),
         run_as=found.runas,
         properties=found.properties,
         has_too_many_aborts=found.toomanyaborts,
@@ -217,7 +246,7 @@ def _struct(claim: ClaimedCompaction) -> Struct:
         dbname=claim.table.db,
         tablename=claim.table.name,
         partitionname=_text(claim.partition),
-        type=COMPACTION_TYPE_NUMBERS[claim.compaction_type],
+        type=_number(claim.compaction_type),
         runas=claim.run_as,
         properties=claim.properties,
         toomanyaborts=claim.has_too_many_aborts,

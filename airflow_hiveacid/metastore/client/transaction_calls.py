@@ -15,6 +15,8 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
     MetastoreCallError,
+    MetastoreError,
+    MetastoreInternalError,
     MetastoreUnavailableError,
     TransactionAbortedError,
     WriteConflictError,
@@ -33,7 +35,7 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import AddDynamicPartitions
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
-from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, seconds_of
+from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,6 +53,7 @@ _STATES: Final = {
     ttypes.TxnState.ABORTED: TxnState.ABORTED,
     ttypes.TxnState.COMMITTED: TxnState.COMMITTED,
 }
+_MOST_OPEN: Final = "metastore.max.open.txns"
 _CONFLICT: Final = "write conflict"
 # Matches "... committed by [txnid:9,11] u/u" (CommitTxnFunction, TxnHandler.commitTxn).
 _WINNER: Final = re.compile(r"committed by \[txnid:(\d+),")
@@ -72,8 +75,32 @@ class TransactionCalls:
             request.txn_type = _TYPES[txn_type]
         # The call is repeated if its response is lost. Then a transaction of the first call stays
         # open until the server aborts it.
-        answer = self._connection.call("open_txns", request, repeat=Repeat.SAFE)
+        try:
+            answer = self._connection.call("open_txns", request, repeat=Repeat.SAFE)
+        except MetastoreInternalError as error:
+            raise self._why_not_opened(error) from error
         return TxnId(answer.txn_ids[0])
+
+    def _why_not_opened(self, error: MetastoreInternalError) -> MetastoreInternalError:
+        """Return the error, extended by the limit of open transactions if that is reached.
+
+        The server compares a count that it refreshes now and then, and opens transactions again
+        when fewer than 90 % of the limit are open (TxnHandler.checkMaxOpenTxns).
+        """
+        try:
+            count = len(self._txns([]).open)
+            limit = int(self._connection.config_value(_MOST_OPEN, "0"))
+        except (MetastoreError, ValueError) as unknown:
+            _log.debug("%s is unknown: %s", _MOST_OPEN, unknown)
+            return error
+        if not 0 < limit <= count / 0.9:
+            return error
+        return MetastoreInternalError(
+            uris=error.uris,
+            method=error.method,
+            reason=f"{error.reason}; {count} transactions are open, and {_MOST_OPEN} is {limit}, so"
+            " it opens no further ones: see `transactions`, and end those of dead clients",
+        )
 
     def commit_txn(self, txn_id: TxnId) -> None:
         """See TransactionPort."""
@@ -170,6 +197,16 @@ class TransactionCalls:
             )
         return found
 
+    def max_write_id(self, ref: TableRef) -> WriteId:
+        """See TransactionPort."""
+        if self._connection.generation is MetastoreGeneration.V3:
+            return self.valid_write_ids([ref], self.valid_txns())[ref].high_watermark
+        request = ttypes.MaxAllocatedTableWriteIdRequest(dbName=ref.db, tableName=ref.name)
+        answer = self._connection.call(
+            "get_max_allocated_table_write_id", request, repeat=Repeat.SAFE
+        )
+        return WriteId(answer.maxWriteId)
+
     def add_write_ids_to_min_history(
         self, txn_id: TxnId, lowest: Mapping[TableRef, WriteId]
     ) -> None:
@@ -208,7 +245,7 @@ class TransactionCalls:
             found = [
                 OpenTxn(
                     txn_id=TxnId(item.id),
-                    state=_STATES[item.state],
+                    state=received(_STATES, TxnState, item.state, what="state"),
                     user=item.user,
                     host=item.hostname,
                     started_s=seconds_of(item.startedTime),

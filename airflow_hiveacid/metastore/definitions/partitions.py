@@ -169,11 +169,16 @@ def _spelt(table: TableInfo, values: PartitionValues) -> Mapping[str, str]:
     if not table.is_partitioned:
         raise UnsupportedTableError(table=table.ref, detail="has no partitions")
     types = {c.name: c.type for c in table.partition_columns}
-    for name, _ in values:
+    for name, text in values:
         if name not in types:
             raise ConfigurationError(
                 f"table {table.ref}: {name!r} is not one of its partition columns, which are"
                 f" {', '.join(types)}"
+            )
+        if not text:  # None, too, from a caller that is not type-checked
+            raise ConfigurationError(
+                f"table {table.ref}: the value of partition column {name!r} is {text!r}, which"
+                " Hive stores as NULL; give a value"
             )
     try:
         return {name: partition_spelling(text, types[name]) for name, text in values}

@@ -10,7 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.definition_rules import why_fixed, why_no_change
+from airflow_hiveacid.format.definition_rules import why_fixed, why_no_change, why_not_set
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     DefinitionError,
@@ -31,7 +31,7 @@ from airflow_hiveacid.metastore.definitions.new_table import define, differences
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.metastore_statements import (
@@ -103,7 +103,7 @@ def new_table(asked: CreateTable) -> NewTable:
     every = (*asked.columns, *asked.partition_columns)
     properties = dict(asked.properties)
     for name in properties:
-        if why := why_fixed(name):
+        if why := why_not_set(name):
             raise ConfigurationError(f"{asked.target}: property {name!r} cannot be set: {why}")
     if asked.comment is not None:
         properties["comment"] = asked.comment
@@ -226,7 +226,7 @@ def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWor
     """
     table = transactional_table(client, asked.target)
     wanted = dict(asked.properties)
-    _check_parameters(table, wanted)
+    _check_parameters(table, wanted, why_not_set)
     if all(table.parameters.get(name) == value for name, value in wanted.items()):
         return None
     return _set(client, table, wanted)
@@ -242,7 +242,7 @@ def unset_properties(
             error is raised if a property is missing, and the statement has no IF EXISTS.
     """
     table = transactional_table(client, asked.target)
-    _check_parameters(table, asked.names)
+    _check_parameters(table, asked.names, why_fixed)
     there = [name for name in asked.names if name in table.parameters]
     may_lack = asked.if_exists or (before is not None and before.is_of(table))
     if len(there) < len(asked.names) and not may_lack:
@@ -296,9 +296,11 @@ def _check_transactional(table: TableInfo) -> None:
         raise NotTransactionalError(table=table.ref)
 
 
-def _check_parameters(table: TableInfo, names: Iterable[str]) -> None:
+def _check_parameters(
+    table: TableInfo, names: Iterable[str], why_not: Callable[[str], str | None]
+) -> None:
     for name in names:
-        if why := why_fixed(name):
+        if why := why_not(name):
             raise _refused(table, f"{name!r} cannot be changed: {why}")
 
 

@@ -19,6 +19,8 @@ service Metastore {
   /* A setting of the server, or the caller's default. */
   string get_config_value(1: string name, 2: string defaultValue)
       throws (1: faults.ConfigValSecurityException o1)
+  /* The ID of the metastore's database. A restored dump has the ID of the original. */
+  string get_metastore_db_uuid() throws (1: faults.MetaException o1)
 
   void create_database(1: tables.Database database)
       throws (1: faults.AlreadyExistsException o1, 2: faults.InvalidObjectException o2,
@@ -91,6 +93,10 @@ service Metastore {
   transactions.GetValidWriteIdsResponse get_valid_write_ids(
       1: transactions.GetValidWriteIdsRequest rqst)
       throws (1: faults.NoSuchTxnException o1, 2: faults.MetaException o2)
+  /* 4.x only. */
+  transactions.MaxAllocatedTableWriteIdResponse get_max_allocated_table_write_id(
+      1: transactions.MaxAllocatedTableWriteIdRequest rqst)
+      throws (1: faults.MetaException o1)
   /* 4.x only. The lowest write IDs that a reader needs, by "db.table"; some servers ignore them. */
   void add_write_ids_to_min_history(1: i64 txnId, 2: map<string, i64> writeIds)
       throws (1: faults.MetaException o2)

@@ -119,6 +119,15 @@ struct AllocateTableWriteIdsResponse {
   1: required list<TxnToWriteId> txnToWriteIds
 }
 
+struct MaxAllocatedTableWriteIdRequest {
+  1: required string dbName
+  2: required string tableName
+}
+
+struct MaxAllocatedTableWriteIdResponse {
+  1: required i64 maxWriteId
+}
+
 struct GetValidWriteIdsRequest {
   /* Each name is "db.table". */
   1: required list<string> fullTableNames

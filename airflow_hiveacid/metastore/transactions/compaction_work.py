@@ -64,6 +64,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_pool,
     our_worker_id,
 )
+from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockRequest,
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionResponse
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
@@ -419,18 +420,56 @@ class _QueueWorker:
         """
         if self.client.generation is MetastoreGeneration.V3:
             return self.taken_on_3()
+        claim, answer = self._requested(kind)
+        if claim is None and not answer.accepted and self._replaces_compacted():
+            claim, answer = self._requested(kind)
+        if claim is not None:
+            return claim
+        if answer.accepted:
+            return _Taken("another worker has claimed the queue entry")
+        return self._taken() or _Taken(
+            "the metastore refused the request: " + (answer.message or answer.state.value)
+        )
+
+    def _requested(
+        self, kind: CompactionType
+    ) -> tuple[ClaimedCompaction | None, CompactionResponse]:
         answer = self.client.request_compaction(self.ref, self.partition, kind, pool=self.pool)
         # Try to claim even if the request was refused. If an earlier response was lost, our entry
         # is already in the queue, and the server refuses a second request.
         claim = self.client.find_next_compaction(
             our_worker_id(self.job_key), worker_version=airflow_hiveacid.__version__, pool=self.pool
         )
-        if claim is not None:
-            return claim
-        if answer.accepted:
-            return _Taken("another worker has claimed the queue entry")
-        reason = answer.message or answer.state.value
-        return _Taken(f"the metastore's queue has an entry for it already: {reason}")
+        return claim, answer
+
+    def _replaces_compacted(self) -> bool:
+        """End entries of committed compactions that wait for cleaning; return True if any ended.
+
+        The server refuses a request while such an entry exists and no write came after it. So a
+        major compaction could not follow a minor one before the cleaning. The cleaning after our
+        compaction covers both, because cleaners remove all replaced directories.
+        """
+        why = f"committed; {our_worker_id(self.job_key)} compacts the same files again now"
+        compacted = [
+            entry
+            for entry in self._unfinished()
+            if entry.state is CompactionState.READY_FOR_CLEANING and entry.is_committed
+        ]
+        ended = [end_entry(self.client, ClaimedCompaction.of_entry(e), why) for e in compacted]
+        return any(ended)
+
+    def _taken(self) -> _Taken | None:
+        """Return which unfinished entry prevents a compaction of this partition, if one does."""
+        found = [
+            status
+            for status in unfinished(self.client, self.ref, self.partition)
+            if status.entry.partition == self.partition
+        ]
+        return (
+            _Taken(f"the metastore's queue has an entry for it already: {found[0]}")
+            if found
+            else None
+        )
 
     def taken_on_3(self) -> _Taken | None:
         """Return why not to compact this partition on 3.1; None if the queue has no entry.
@@ -440,16 +479,16 @@ class _QueueWorker:
         """
         if self.client.generation is not MetastoreGeneration.V3:
             return None
-        states = [entry.state.value for entry in self._at_work()]
-        if not states:
-            return None
-        return _Taken(f"its entry in the metastore's queue is in state {states[0]}")
+        return self._taken() if self._at_work() else None
 
     def _at_work(self) -> list[CompactionEntry]:
+        return [entry for entry in self._unfinished() if entry.is_at_work]
+
+    def _unfinished(self) -> list[CompactionEntry]:
         return [
             entry
             for entry in self.client.show_compactions(self.ref, self.partition)
-            if entry.partition == self.partition and entry.is_at_work
+            if entry.partition == self.partition and entry.state.is_pending
         ]
 
     def end_requests(self, why: str) -> None:
@@ -490,7 +529,7 @@ def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:
 def cancel_compactions(
     client: MetastorePort, ref: TableRef, partition: PartitionName | None = None
 ) -> tuple[CompactionEntry, ...]:
-    """End the waiting and running entries of a table, or of one partition, and return them.
+    """End the waiting, running and dead entries of a table or partition, and return them.
 
     Our own worker then stops with its next heartbeat. Hive's worker finishes its work, but cannot
     commit it. The entries are marked as refused, because the call of ABORT COMPACTIONS ends only
@@ -505,42 +544,41 @@ def cancel_compactions(
             " change its queue. Kill the task or Hive's compaction worker instead"
         )
     why = f"cancelled by {process_user()} on {socket.gethostname()}"
+    txns = client.valid_txns()
     return tuple(
         entry
         for entry in client.show_compactions(ref, partition)
-        # If `next_txn_id` is set, the compaction is committed.
-        if entry.is_at_work
-        and entry.next_txn_id is None
+        if ((entry.is_at_work and not entry.is_committed) or entry.is_dead(txns))
         and end_entry(client, ClaimedCompaction.of_entry(entry), why)
     )
 
 
 def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
-    """End a table's queue entries that belong to dead workers of this provider.
+    """End a table's queue entries of dead workers, of this provider and of other clients.
 
     While such an entry exists, the server refuses all requests for its partition. Only the server's
-    Initiator resets the entry, and only after a day. The Initiator may also be disabled. Our
-    workers take the compactors' lock before their request, and hold it until their transaction
-    ends. Entries are listed first, then locks. If a listed entry has no such lock, its worker has
-    died or committed. The entries are then read again, because a worker may have committed after
-    the first reading.
+    Initiator resets the entry, and only after a day. The Initiator may also be disabled. Any
+    entry whose transaction was aborted is dead (`CompactionEntry.is_dead`). Our workers take the
+    compactors' lock before their request, and hold it until their transaction ends. Entries are
+    listed first, then transactions and locks. If a listed entry of ours has no such lock, its
+    worker has died or committed. The entries are then read again, because a worker may have
+    committed after the first reading.
 
     Returns:
         Requests of other clients that no worker has claimed; empty on 3.1.
     """
     if client.generation is MetastoreGeneration.V3:
         return ()
-    entries = [e for e in client.show_compactions(ref) if e.is_at_work]
-    ours = {e.entry_id for e in entries if e.has_our_worker or e.waits_for_us}
-    if ours:
-        held = {
-            (lock.partition or "").lower()
-            for lock in client.show_locks(_lock_of_compactors(ref))
-            if lock.state is LockState.ACQUIRED
-        }
-        entries = [e for e in client.show_compactions(ref) if e.is_at_work]
+    entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
+    ours = {e.entry_id for e in entries if e.is_at_work and (e.has_our_worker or e.waits_for_us)}
+    if any(e.txn_id is not None for e in entries) or ours:
+        txns = client.valid_txns()
+        locks = client.show_locks(_lock_of_compactors(ref)) if ours else ()
+        held = {(k.partition or "").lower() for k in locks if k.state is LockState.ACQUIRED}
+        entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
         for entry in entries:
-            if entry.entry_id in ours and str(entry.partition or "").lower() not in held:
+            is_left = entry.entry_id in ours and str(entry.partition or "").lower() not in held
+            if entry.is_dead(txns) or (is_left and entry.is_at_work):
                 _end_dead(client, entry)
     return tuple(e for e in entries if e.waits_for_anybody)
 
@@ -549,7 +587,7 @@ def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     """Return the requests that `end_dead_entries` would return, but change nothing."""
     if client.generation is MetastoreGeneration.V3:
         return ()
-    return tuple(e for e in client.show_compactions(ref) if e.is_at_work and e.waits_for_anybody)
+    return tuple(e for e in client.show_compactions(ref) if e.waits_for_anybody)
 
 
 def _lock_of_compactors(ref: TableRef) -> TableRef:
@@ -557,14 +595,16 @@ def _lock_of_compactors(ref: TableRef) -> TableRef:
 
 
 def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
-    """End an entry of one of our workers that has died.
+    """End an entry whose worker has died.
 
-    `next_txn_id` is set only when the entry's transaction commits. If `next_txn_id` is set, the
-    result is valid, and this function marks the entry as compacted.
+    If the entry's transaction is committed, the result is valid, and this function marks the entry
+    as compacted.
     """
-    _log.warning("ending compaction %s of dead worker %s", entry.entry_id, entry.worker_id)
+    _log.warning(
+        "ending compaction %s, because its worker died owner=%s", entry.entry_id, entry.owner
+    )
     claim = ClaimedCompaction.of_entry(entry)
-    if entry.next_txn_id is not None:
+    if entry.is_committed:
         _mark_compacted(client, claim)
     else:
         end_entry(client, claim, "its worker died")

@@ -62,6 +62,7 @@ class Heartbeat:
         self._clock = clock
         self._on_lost = on_lost
         self._stopped = threading.Event()
+        self._is_committing = False
         self._lost: TransactionError | None = None
         self._confirmed_s = clock.monotonic()
         self._thread = threading.Thread(
@@ -84,6 +85,13 @@ class Heartbeat:
     def start(self) -> None:
         """Start the heartbeats; the first is sent after one interval."""
         self._thread.start()
+
+    def expect_the_end(self) -> None:
+        """Do not report the transaction as lost from now on: its commit was sent.
+
+        The server answers a heartbeat after the commit as for an aborted transaction.
+        """
+        self._is_committing = True
 
     def stop(self) -> None:
         """Stop the heartbeats; a heartbeat that is already in progress may still finish."""
@@ -119,6 +127,10 @@ class Heartbeat:
             self._confirmed_s = began_s
             self.check(self._client)
         except (TransactionAbortedError, CompactionCancelledError) as error:
+            if self._is_committing:
+                _log.debug("heartbeat after the commit txn_id=%s: %s", self._txn_id, error)
+                self._stopped.set()
+                return False
             self._lost = error
             _log.warning("transaction cannot continue txn_id=%s: %s", self._txn_id, error)
             return False

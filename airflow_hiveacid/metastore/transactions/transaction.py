@@ -311,6 +311,7 @@ class MetastoreTransaction:
     def commit(self) -> None:
         """Commit; only `begin` calls this."""
         asked_s = self._plan.clock.monotonic()
+        self._opened.heartbeat.expect_the_end()
         try:
             commit(
                 self._client,

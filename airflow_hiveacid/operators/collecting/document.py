@@ -1,9 +1,10 @@
 """The document with the collected numbers of all tables, which always fits into 64 KB.
 
-Input is one `TableNumbers` per table, and lists of the metastore. Output is JSON. If the document
-is too long, `document_of` first leaves out details of tables. If this is not enough, it leaves out
-whole tables. The least urgent tables are the first to lose details, or to be left out. `left_out`
-in the document says what was left out.
+Input is one `TableNumbers` per table, and lists of the metastore. Output is JSON. The queue takes
+at most a quarter of the document. If the document is too long, `document` first leaves out details
+of tables. If this is not enough, it leaves out whole tables. The least urgent tables are the first
+to lose details, or to be left out. `left_out` in the document says what was left out. `parsed`
+checks a stored document, because any task may store one.
 
 Example:
     >>> numbers = [TableNumbers(row=TableRow(table="db.t", state="fine"), details={"plan": []})]
@@ -18,6 +19,7 @@ import json
 from dataclasses import astuple, dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.format.records.commits import time_text
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ FORMAT: Final = 1
 _URGENCIES: Final = ("blocked", "failed", "due", "unknown", "waiting", "fine")
 _MOST_DETAIL_BYTES: Final = 8 * 1024
 _MOST_QUEUED: Final = 60
+_MOST_QUEUE_BYTES: Final = MOST_BYTES // 4
 _MOST_TEXT: Final = 120
 # Bytes reserved for `left_out`, whose values are known only at the end.
 _RESERVE: Final = 512
@@ -97,7 +100,7 @@ def document(
     *,
     measured_s: float,
     settings: Mapping[str, JsonValue] | None = None,
-    queue: Sequence[JsonValue] = (),
+    queue: Sequence[Sequence[JsonValue]] = (),
 ) -> dict[str, JsonValue]:
     """Return the document of one collection.
 
@@ -108,27 +111,31 @@ def document(
         queue: the metastore's compaction queue, the most important entry first.
     """
     urgent = sorted(numbers, key=lambda one: (_URGENCIES.index(one.row.state), one.row.table))
+    queued, _ = _fitting([_shortened(one) for one in queue[:_MOST_QUEUED]], _MOST_QUEUE_BYTES)
     made: dict[str, JsonValue] = {
         "format": FORMAT,
         "measured": time_text(measured_s),
         **(settings or {}),
-        "queue": list(queue[:_MOST_QUEUED]),
+        "queue": [*queued],
     }
     left = MOST_BYTES - _RESERVE - len(json.dumps(made))
-    rows, left = _fitting([_row(one.row) for one in urgent], left)
+    rows, left = _fitting([_shortened(astuple(one.row)) for one in urgent], left)
     shown = urgent[: len(rows)]
     details: dict[str, JsonValue] = {}
-    for one in shown:
+    without = 0
+    for one, row in zip(shown, rows, strict=True):
         found = _details(one.details)
-        cost = len(json.dumps({one.row.table: found}))
+        name = str(row[0])
+        cost = len(json.dumps({name: found}))
         if one.details and cost <= left:
-            details[one.row.table] = found
+            details[name] = found
             left -= cost
-    without = sum(1 for one in shown if one.details and one.row.table not in details)
+        elif one.details:
+            without += 1
     missing = {
         "tables": len(urgent) - len(rows),
         "details": without,
-        "queue": max(0, len(queue) - _MOST_QUEUED),
+        "queue": len(queue) - len(queued),
     }
     rows.sort(key=lambda row: str(row[0]))
     return {
@@ -149,8 +156,86 @@ def named(name: str, holder: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(COLUMNS[name], values, strict=True)) for values in holder[name]]
 
 
-def _row(row: TableRow) -> list[JsonValue]:
-    return [_short(value) if isinstance(value, str) else value for value in astuple(row)]
+def parsed(document: object) -> dict[str, Any] | None:
+    """Return a stored document in a form that the pages can show; None if it has no such form.
+
+    Its lists are those of `named`. All their values are of the types that the pages expect, and all
+    texts are printable. A document of a different release has a different `format`.
+    """
+    try:
+        if not isinstance(document, dict) or document["format"] != FORMAT:
+            return None
+        if len(json.dumps(document)) > MOST_BYTES:
+            return None
+        return {
+            "connection": _text(document["connection"]),
+            "measured": _text(document["measured"]),
+            "delta_count": _number(document["delta_count"]),
+            "delta_ratio": _number(document["delta_ratio"]),
+            "left_out": _counts(document["left_out"]),
+            "rows": _list("rows", document),
+            "queue": _list("queue", document),
+            "details": {
+                _text(name): {
+                    **{key: _list(key, found) if key in found else [] for key in _DETAILS},
+                    "left_out": _counts(found["left_out"]),
+                }
+                for name, found in document["details"].items()
+            },
+        }
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+
+
+_DETAILS: Final = tuple(name for name in COLUMNS if name not in ("rows", "queue"))
+_TEXTS: Final = frozenset(
+    {
+        *("table", "state", "why", "partition", "kind", "about", "what", "remedy", "name", "job"),
+        *("operation", "by"),
+    }
+)
+_LARGEST: Final = 2.0**63
+_LATEST_S: Final = 253_402_300_799.0  # the end of the year 9999
+
+
+def _list(name: str, holder: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{key: _value(key, one[key]) for key in one} for one in named(name, holder)]
+
+
+def _value(name: str, value: object) -> JsonValue:
+    if name in _TEXTS:
+        return "" if value is None else _text(value)
+    if name.startswith("is_"):
+        return bool(value)
+    if name == "tags":
+        return [_text(one) for one in value] if isinstance(value, list) else []
+    return _number(value, least=0.0, most=_LATEST_S) if name.endswith("_s") else _number(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return printable(value)
+
+
+def _number(
+    value: object, *, least: float = -_LARGEST, most: float = _LARGEST
+) -> int | float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    if not least <= value <= most:  # also NaN, which JSON lacks
+        raise ValueError(f"{value!r} is out of range")
+    return value
+
+
+def _counts(value: Mapping[str, object]) -> dict[str, int | float | None]:
+    return {_text(name): _number(number) for name, number in value.items()}
+
+
+def _shortened(values: Sequence[JsonValue]) -> list[JsonValue]:
+    return [_short(value) if isinstance(value, str) else value for value in values]
 
 
 def _short(text: str) -> str:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.conflicts import LockState, LockType
+from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.words import age, age_text, several
+from airflow_hiveacid.format.words import age_text, several
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, newest_entries
+from airflow_hiveacid.metastore.entry_status import statuses
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
@@ -99,6 +100,7 @@ class TableFacts:
     roots: tuple[MeasuredRoot, ...]
     entries: tuple[CompactionEntry, ...]
     locks: tuple[LockInfo, ...]
+    generation: MetastoreGeneration
 
 
 def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = False) -> TableFacts:
@@ -114,15 +116,16 @@ def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = Fal
         StorageError: a directory cannot be listed, or a footer cannot be read.
     """
     # Read the queue before the directories. If a compaction ends between the two reads, the
-    # findings list it as unfinished.
-    entries = client.show_compactions(table.ref)
+    # findings list it as unfinished. Read the transactions before the queue (`EntryStatus`).
     snapshot = snapshot_now(client, [table.ref])
+    entries = client.show_compactions(table.ref)
     return TableFacts(
         table=table,
         snapshot=snapshot,
         roots=_measured(client, table, snapshot, counts_rows=counts_rows),
         entries=entries,
         locks=client.show_locks(table.ref),
+        generation=client.generation,
     )
 
 
@@ -159,7 +162,7 @@ def compaction_findings(
         )
     for complaint in policy.warnings:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=complaint)
-    yield from _queue(facts.entries, names_owners=names_owners)
+    yield from _queue(facts, names_owners=names_owners)
     held = [one for one in measured if one.visible.delta_count > one.compactable.delta_count]
     if held:
         is_blocked = any(
@@ -176,7 +179,7 @@ def compaction_findings(
             ),
             remedy="wait for the writer to end, or end it with `abort ID`",
         )
-    pending = {str(e.partition or "") for e in facts.entries if e.state.is_pending}
+    pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
     due = [one for one in measured if exceeded(one.compactable, policy)]
     paused = pauses(table, [one.name for one in due], now_s=time.time())
     for name, why in paused.items():
@@ -225,41 +228,30 @@ def _measured(
     return tuple(found)
 
 
-def _queue(entries: Sequence[CompactionEntry], *, names_owners: bool) -> Iterator[Finding]:
-    """Yield findings about pending entries, and about a partition whose last entry failed."""
-    for name, entry in newest_entries(entries).items():
-        what = f"compaction {entry.entry_id} ({entry.compaction_type.value}) of {_name(name)}"
-        if entry.state.is_unsuccessful:
+def _queue(facts: TableFacts, *, names_owners: bool) -> Iterator[Finding]:
+    """Yield findings about unfinished entries, and about a partition whose last entry failed."""
+    newest = newest_entries(facts.entries)
+    for name, entry in newest.items():
+        if entry.state.is_unsuccessful and not entry.is_committed:
             why = entry.reason if names_owners else "SHOW COMPACTIONS has the reason"
             why = why or "the queue has no reason"
+            what = f"compaction {entry.entry_id} ({entry.compaction_type.value}) of {_name(name)}"
             yield Finding(
                 about="compaction",
                 urgency=Urgency.FAILED,
                 what=f"{what} is {entry.state.value}: {why}",
                 remedy=_failed_remedy(entry),
             )
-        elif entry.state is CompactionState.INITIATED:
-            asked = f", requested {age_text(age(entry.enqueued_s))} ago" if entry.enqueued_s else ""
-            yield Finding(
-                about="compaction",
-                urgency=Urgency.WAITING,
-                what=f"{what} waits for a worker{asked}",
-                remedy="run HiveAcidCompactOperator, or check Hive's compaction workers",
-            )
-        elif entry.state is CompactionState.WORKING:
-            begun = f" for {age_text(age(entry.started_s))}" if entry.started_s else ""
-            worker = (entry.worker_id if names_owners else None) or "a worker"
-            yield Finding(
-                about="compaction",
-                urgency=Urgency.WAITING,
-                what=f"{what} is being done{begun} by {worker}",
-            )
-        elif entry.state is CompactionState.READY_FOR_CLEANING:
-            yield Finding(
-                about="cleaning",
-                urgency=Urgency.WAITING,
-                what=f"{what} is done and waits for cleaning",
-            )
+    for status in statuses(
+        facts.entries, facts.snapshot.txns, facts.generation, names_owners=names_owners
+    ):
+        is_ready = status.entry.state is CompactionState.READY_FOR_CLEANING
+        yield Finding(
+            about="cleaning" if is_ready else "compaction",
+            urgency=Urgency.BLOCKED if status.is_dead else Urgency.WAITING,
+            what=status.what,
+            remedy=status.remedy,
+        )
 
 
 def _failed_remedy(entry: CompactionEntry) -> str:

@@ -17,7 +17,6 @@ from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
 from airflow_hiveacid.operators.collecting.findings import (
     Urgency,
@@ -58,7 +57,7 @@ class Survey:
     """
 
     numbers: tuple[TableNumbers, ...]
-    queue: tuple[JsonValue, ...]
+    queue: tuple[list[JsonValue], ...]
     owners: Mapping[str, str]
     workers: Mapping[str, str]
 
@@ -69,9 +68,7 @@ def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThreshold
     Raises:
         MetastoreUnavailableError: the metastore does not answer.
     """
-    transactions = {
-        one.txn_id: one for one in client.open_txns_info() if one.state is TxnState.OPEN
-    }
+    transactions = {one.txn_id: one for one in client.open_txns_info() if one.may_be_open}
     entries = sorted(client.show_compactions(), key=_by_importance)
     return Survey(
         numbers=tuple(
@@ -99,15 +96,15 @@ def _numbers(
 ) -> TableNumbers:
     from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
 
-    policy = given.policy_for(table)
     try:
+        policy = given.policy_for(table)
         facts = facts_of(client, table, counts_rows=given.counts_rows)
         findings = [
             *compaction_findings(client, facts, policy, names_owners=False),
             *lock_findings(facts.locks, names_owners=False),
         ]
         past = history_of(client, table, most=_MOST_VERSIONS)
-    except HiveAcidError as error:
+    except Exception as error:  # noqa: BLE001 - one table must not end the collection
         return _unmeasured(str(table.ref), error)
     findings.sort(key=lambda one: one.urgency)
     return TableNumbers(
@@ -128,7 +125,7 @@ def _numbers(
     )
 
 
-def _unmeasured(name: str, error: HiveAcidError) -> TableNumbers:
+def _unmeasured(name: str, error: Exception) -> TableNumbers:
     _log.warning("cannot measure table=%s", name, exc_info=error)
     why = f"cannot be measured ({type(error).__name__}); the collector's log has the reason"
     return TableNumbers(row=TableRow(table=name, state="unknown", why=why))
@@ -237,7 +234,7 @@ def _by_importance(entry: CompactionEntry) -> tuple[bool, int]:
     return (not entry.is_at_work, -(entry.entry_id or 0))
 
 
-def _queued(entry: CompactionEntry) -> JsonValue:
+def _queued(entry: CompactionEntry) -> list[JsonValue]:
     kind, state = entry.compaction_type.value, entry.state.value
     partition = str(entry.partition or "")
     times = (entry.enqueued_s, entry.started_s, entry.ended_s)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetAlias
 
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
+from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.jobs.specs.job import OnRerun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from airflow.sdk import BaseOperator, Context
 
@@ -59,6 +60,7 @@ def describe_outlets(
     news = [_gist(result) for result in changed]
     whole: dict[str, JsonValue] = news[0] if len(done) == 1 else {"statements": news}
     extra = short_form(whole)
+    add_alias_events(task, context, {name for one in changed for name, _ in _changes(one)}, extra)
     events = context["outlet_events"]
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
@@ -66,6 +68,21 @@ def describe_outlets(
             uri = AssetUri.of(outlet)
             if uri is not None and uri.aspect is Aspect.PARTITIONS:
                 events[outlet].add_partitions(_keys(str(uri.table), changed))
+
+
+def add_alias_events(
+    task: BaseOperator, context: Context, tables: Iterable[str], extra: dict[str, JsonValue]
+) -> None:
+    """Add an event for each changed table to the asset aliases in a task's outlets.
+
+    Airflow sends an alias's events only if the task names their assets.
+    """
+    from airflow_hiveacid.assets.tables import hive_asset  # noqa: PLC0415 - for tasks only
+
+    conn_id = getattr(task, "hive_acid_conn_id", DEFAULT_CONNECTION)
+    for alias in (one for one in task.outlets if isinstance(one, AssetAlias)):
+        for table in sorted(tables):
+            context["outlet_events"][alias].add(hive_asset(table, hive_acid_conn_id=conn_id), extra)
 
 
 def _keys(table: str, results: Sequence[JobResult]) -> list[str]:

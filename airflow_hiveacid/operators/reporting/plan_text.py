@@ -11,9 +11,11 @@ Example:
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.words import age_text, several
+from airflow_hiveacid.jobs.results import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_LINES: Final = 100
 _MOST_TABLES: Final = 50
+_MOST_REASONS: Final = 3
 _KIBI: Final = 1024.0
 
 
@@ -220,17 +223,84 @@ def result_lines(result: JobResult, elapsed_s: float) -> Sequence[str]:
     A transaction has one row for each statement. `elapsed_s` is the total time of the job,
     including the time in which Spark starts and ends.
     """
-    status = result.status.value.replace("_", " ")
     written = ("inserted", "updated", "deleted", "version") if result.write_ids else ()
     head = ["statement", "table", *written, "files", "bytes"]
     rows = [[_cell(name, one, result) for name in head] for one in result.statements]
     phases = result.phases or {"job": result.seconds}
     seconds = {"Spark": max(0.0, elapsed_s - result.seconds), **phases}
     return (
-        f"{result.kind} of {result.table}: {status} in {elapsed_s:.1f} s",
-        *_aligned(head, rows),
+        f"{result.kind} of {result.table}: {came_of(result)} in {elapsed_s:.1f} s",
+        *(() if "erasure" in result.details else _aligned(head, rows)),
         *_aligned(["seconds", *seconds], [["", *(f"{spent:.1f}" for spent in seconds.values())]]),
     )
+
+
+def came_of(result: JobResult) -> str:
+    """Describe what a job did; "nothing to do" means that it also kept, left and skipped nothing.
+
+    Example:
+        >>> from airflow_hiveacid.jobs.results import JobResult, JobStatus
+        >>> kept = {"kept": [{"why": "transaction 7 is open"}]}
+        >>> came_of(
+        ...     JobResult(
+        ...         kind="clean",
+        ...         job_key="k",
+        ...         status=JobStatus.NOTHING_TO_DO,
+        ...         table="d.t",
+        ...         details={"cleanings": [kept]},
+        ...     )
+        ... )
+        'kept 1: transaction 7 is open'
+    """
+    details: Mapping[str, Any] = result.details
+    if (proof := details.get("erasure")) is not None:
+        number = len(proof.get("left") or ()) + proof.get("left_omitted", 0)
+        files, at = proof.get("files", 0), proof.get("listed_at", "")
+        if proof.get("proved"):
+            return f"proved: none of {several(files, 'file')} stored such a row at {at},"
+        return f"not proved: {number} of {several(files, 'file')} at {at},"
+    if result.status is not JobStatus.NOTHING_TO_DO:
+        return str(result.status.value).replace("_", " ")
+    parts = [
+        f"{did} {reasons.total():,}: {_reasons_text(reasons)}"
+        for did, reasons in (
+            ("kept", _reasons_kept(details)),
+            ("left", reasons_left(details)),
+            ("skipped", Counter(f"{s['table']}: {s['why']}" for s in details.get("skipped") or ())),
+        )
+        if reasons
+    ]
+    if not parts and details.get("window_ended"):
+        parts = ["nothing started, because the window had ended,"]
+    return "; ".join(parts) or "nothing to do"
+
+
+def _reasons_kept(details: Mapping[str, Any]) -> Counter[str]:
+    """Return why a cleaning of a table, or of many tables, kept paths, with their numbers."""
+    found: Counter[str] = Counter()
+    for one in details.get("cleanings") or ():
+        kept = one.get("kept") or ()
+        if isinstance(kept, int):  # the totals of a table
+            found[f"{one['table']}: {one['why_kept']}"] += kept
+        else:
+            found.update(entry["why"] for entry in kept)
+    return found
+
+
+def reasons_left(details: Mapping[str, Any]) -> Counter[str]:
+    """Return why compactions that are due were not done, with their numbers."""
+    return Counter(
+        one["why"]
+        for one in details.get("compactions") or ()
+        if not one.get("done") and (one.get("is_hindered") or one.get("kind") != "none")
+    )
+
+
+def _reasons_text(reasons: Counter[str]) -> str:
+    shown = reasons.most_common(_MOST_REASONS)
+    texts = [why if len(reasons) == 1 else f"{why} ({number:,})" for why, number in shown]
+    more = len(reasons) - len(shown)
+    return "; ".join((*texts, *([f"and {several(more, 'more reason')}"] if more else ())))
 
 
 def _cell(name: str, statement: Mapping[str, Any], result: JobResult) -> str:

@@ -135,8 +135,8 @@ def reads_of(kind: str, nulls: Collection[str] = ()) -> dict[str, ReadArgument]:
     reads = {argument: read for argument, (_, read) in _FORMS[kind].reads.items()}
     if _PARTITION in reads:
         is_truncate = kind == "truncate"
-        read = statements.truncated_partition if is_truncate else statements.partition_values
-        reads[_PARTITION] = bind(read, nulls=nulls)
+        values = bind(statements.partition_values, nulls=nulls)
+        reads[_PARTITION] = statements.truncated_partition if is_truncate else values
     if kind in _NAMING:
         reads[PARAMETERS] = read_parameters
     return reads

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, LOGIN_IN_URL
+from airflow_hiveacid.operators.submission.log_line import log_line
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
 if TYPE_CHECKING:
@@ -81,12 +83,14 @@ class DriverLog:
         text = without_secrets(text)
         begin, end = uncut(text)
         for line in _lines_of(text[begin if has_gap else 0 : end]):
-            log.info("%s", line)
+            log_line(log, line)
         copy.place, copy.kept = new.place, text[end:]
         copy.is_whole = found.has_ended and not new.has_more
 
-    def show_last(self, cluster: Cluster[Any], found: Application) -> None:
+    def show_last(self, cluster: Cluster[Any], found: Application) -> list[str]:
         """Log the last lines of a driver that has ended in a cluster, or how to read its log.
+
+        Return the last lines, also if they were logged before.
 
         Lines are not repeated if `show_new` has logged all of them. If a trigger has logged them,
         they are repeated: the worker does not know how far the trigger came.
@@ -97,12 +101,13 @@ class DriverLog:
             files = {name: _last_lines(text) for name, text in ends.items()}
         except Exception as error:  # noqa: BLE001 - the task has its own error, which must not be hidden
             log_command(cluster.log_command(found.id), str(error))
-            return
+            return []
         if not is_copied and not any(files.values()):
             log_command(cluster.log_command(found.id), "its end is empty")
         for name, lines in files.items():
             if lines:
                 log_last_lines(lines, name)
+        return [line for lines in files.values() for line in lines]
 
 
 def log_last_lines(lines: Sequence[str], name: str = "") -> None:
@@ -114,7 +119,7 @@ def log_last_lines(lines: Sequence[str], name: str = "") -> None:
     """
     title = f"Spark driver's last lines{f' ({name})' if name else ''}"
     for line in (f"::group::{title}", *lines, "::endgroup::"):
-        log.info("%s", line)
+        log_line(log, line)
 
 
 def log_command(command: str, reason: str, what: str = "the driver's log") -> None:
@@ -133,6 +138,7 @@ def _last_lines(text: bytes) -> list[str]:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text, without secrets."""
+    """Return the lines of a text, without secrets and with other clients' names escaped."""
     # A secret may have several lines, so hide secrets before the text is split.
-    return [without_passwords(line) for line in without_secrets(text).splitlines()]
+    lines = without_secrets(text).splitlines()
+    return [printable(without_passwords(line), keep="\t") for line in lines]

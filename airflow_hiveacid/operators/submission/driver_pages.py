@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _APPLICATION: Final = "application_url"
 _HISTORY: Final = "history_url"
+PAGE_EXTRAS: Final = (_APPLICATION, _HISTORY)
+"""The extras of a Spark connection that this module reads."""
 _FIELD: Final = re.compile(r"\{(namespace|pod|application_id)\}")
 _BRACE: Final = re.compile(r"\{[^{}]*\}?|\}")
 _PARAMETER: Final = re.compile(r"[?&;#]([^=?&;#]+)=")
@@ -50,7 +52,7 @@ class DriverPages:
             ConfigurationError: a URL is not http or https, or contains an unknown field, a login or
                 a secret. The message does not show the URL.
         """
-        found = {name: str(extra.get(name) or "").strip() for name in (_APPLICATION, _HISTORY)}
+        found = {name: str(extra.get(name) or "").strip() for name in PAGE_EXTRAS}
         for name, url in found.items():
             if url and (fault := _fault(name, url)):
                 raise ConfigurationError(f"connection {conn_id!r}, extra {name!r}: {fault}")

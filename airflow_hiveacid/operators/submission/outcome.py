@@ -7,29 +7,41 @@ prints the error last, without the stack trace of `spark-submit`.
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_hiveacid.format.errors import InputError, JobFailedError
+from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow_hiveacid.jobs.specs.job import JobSpec
+
+# The last line with an exception, in Java or Python, or with an error of our driver.
+_REASON: Final = re.compile(
+    r"(?:^|Caused by: |Exception in thread \"[^\"]*\" |^\d\d:\d\d:\d\d ERROR )"
+    r"((?:[A-Za-z_$][\w$]*\.)*[A-Z][\w$]*(?:Exception|Error)\b.*|(?<=ERROR ).*)"
+)
+_LONGEST_REASON: Final = 500
 
 # If a signal kills a process, a shell reports 128 plus the signal's number.
 _KILLED: Final = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
-def judge(
+def judge(  # noqa: PLR0913 - all that is known of a driver
     spec: JobSpec,
     result: JobResult | None,
     *,
     exit_code: int | None,
     failure: Exception | None,
     has_java: bool = True,
+    said: Sequence[str] = (),
 ) -> JobResult:
     """Return the result of a successful job, or raise an error for a failed job.
 
@@ -39,13 +51,14 @@ def judge(
         exit_code: the exit code of a local process, if it is known.
         failure: the exception of the submission, if any.
         has_java: false if `spark-submit` ran on this worker and the worker has no Java.
+        said: the last lines of the driver or of `spark-submit`, if they are known.
 
     Raises:
         InputError: the application failed before it could read the URI of its result file.
         HiveAcidError: the typed error in the job's result, or JobFailedError if there is no result.
     """
     if result is None:
-        _raise_without_result(spec, exit_code, failure, has_java=has_java)
+        _raise_without_result(spec, exit_code, failure, has_java=has_java, said=said)
     if (result.job_key, result.kind) != (spec.job_key, spec.kind):
         raise JobFailedError(
             f"the result file belongs to {result.kind} {result.job_key}, not to {spec.kind}"
@@ -59,7 +72,12 @@ def judge(
 
 
 def _raise_without_result(
-    spec: JobSpec, exit_code: int | None, failure: Exception | None, *, has_java: bool
+    spec: JobSpec,
+    exit_code: int | None,
+    failure: Exception | None,
+    *,
+    has_java: bool,
+    said: Sequence[str],
 ) -> NoReturn:
     message = f"{spec.kind} of {spec.job.target}: the Spark application left no result"
     if exit_code is not None:
@@ -67,6 +85,9 @@ def _raise_without_result(
     # The text of an AirflowException has only the command and its last output. The log has both.
     elif failure is not None and not isinstance(failure, AirflowException):
         message += f": {failure}"
+    reasons = [found[1] for line in said if (found := _REASON.search(line))]
+    if reasons:
+        message += f", but wrote: {beginning_of(reasons[-1], _LONGEST_REASON).rstrip('.')}"
     message += _advice(spec, exit_code, has_java=has_java)
     if exit_code == ExitCode.BAD_INPUT:
         # The application could not read the job's spec, for example because the contract versions

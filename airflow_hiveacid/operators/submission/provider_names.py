@@ -13,6 +13,7 @@ from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES
+from airflow_hiveacid.operators.submission.log_line import log_line
 
 if TYPE_CHECKING:
     import subprocess
@@ -79,7 +80,7 @@ def make_hook(arguments: SparkArguments) -> SparkSubmitHook:
     # Otherwise every user could read the file to which the hook writes the connection's keytab.
     before = os.umask(0o077)
     try:
-        return hooks.SparkSubmitHook(**arguments.as_keywords())
+        return _Hook(**arguments.as_keywords())
     finally:
         os.umask(before)
 
@@ -152,6 +153,33 @@ def run_post_submit_commands(hook: SparkSubmitHook) -> None:
     replace that polling, so we run the commands here.
     """
     hook._run_post_submit_commands()  # noqa: SLF001 - as the docstring says
+
+
+class _LineLog:
+    """A logger for the provider's hook, which logs each line of `spark-submit` at level INFO."""
+
+    def __init__(self, log: Any) -> None:  # noqa: ANN401 - Airflow's
+        self._log = log
+
+    def info(self, text: str, *parts: object) -> None:
+        """Log a line of `spark-submit` at its own level, and the hook's own text unchanged."""
+        if parts:
+            self._log.info(text, *parts)
+        else:
+            log_line(self._log, text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - Airflow's
+        return getattr(self._log, name)
+
+
+class _Hook(hooks.SparkSubmitHook):
+    """The provider's hook; a subclass, because its log has no public argument."""
+
+    _logger_name = f"{hooks.SparkSubmitHook.__module__}.{hooks.SparkSubmitHook.__qualname__}"
+
+    @property
+    def log(self) -> Any:  # noqa: ANN401 - Airflow's
+        return _LineLog(super().log)
 
 
 class _Unused:

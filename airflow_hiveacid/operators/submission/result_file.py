@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
+import posixpath
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError, JobFailedError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    JobFailedError,
+    StorageError,
+)
 from airflow_hiveacid.jobs.results import JobResult
 
 if TYPE_CHECKING:
@@ -66,16 +72,16 @@ class ResultFile:
 
         fs, path = open_location(self.uri)
         try:
-            text = read_bytes(fs, path).decode()
+            content = read_bytes(fs, path)
         except FileNotFoundError:
             return None
         try:
-            json.loads(text)
-        except json.JSONDecodeError as exc:
+            json.loads(content)
+        except ValueError as exc:
             # The driver died while it wrote the file. Raise the error here, because JobResult.parse
             # would wrongly report that a different release wrote the file.
             raise JobFailedError(f"the result in {self.uri} is truncated: {exc}") from None
-        return JobResult.parse(text)
+        return JobResult.parse(content.decode())
 
     @property
     def uploads(self) -> str:
@@ -88,13 +94,44 @@ class ResultFile:
         """
         return f"{self._directory}-uploads"
 
-    def remove(self) -> None:
-        """Remove the submission's directory.
+    @property
+    def follower_uri(self) -> str:
+        """The file that shows the driver that it has a follower.
+
+        It is not in the submission's directory, which must belong to the driver; see `uploads`.
+        """
+        return f"{self._directory}-follower"
+
+    def note_follower(self, *, makes_directory: bool = True) -> None:
+        """Let the driver begin: from now on, this process follows it.
 
         Raises:
-            StorageError: the directory cannot be removed.
+            StorageError: the file cannot be written; or `makes_directory` is false, and the result
+                directory is missing. It may be a disk that this machine does not share.
         """
+        # As in `read`, DAG parsing must not import Arrow.
+        from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores.traits import traits_of  # noqa: PLC0415 - as above
+
+        fs, path = open_location(self.follower_uri)
+        has_directory = not traits_of(fs).keeps_directories or exists(fs, posixpath.dirname(path))
+        if not (makes_directory or has_directory):
+            raise StorageError(f"there is no directory {posixpath.dirname(path)} here")
+        write_bytes(fs, path, b"{}")
+
+    def remove(self) -> None:
+        """Remove the submission's directory, and the file of its follower.
+
+        Raises:
+            StorageError: one of them cannot be removed.
+        """
+        # As in `read`, DAG parsing must not import Arrow.
+        from airflow_hiveacid.storage.stores.filesystem import delete_file  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+
         _remove(self._directory)
+        delete_file(*open_location(self.follower_uri))
 
     def remove_uploads(self) -> None:
         """Remove the files that were uploaded for the driver, if there are any.

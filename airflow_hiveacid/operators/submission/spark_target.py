@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,16 +21,35 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.hooks.extras import did_you_mean
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
-from airflow_hiveacid.operators.submission.driver_pages import DriverPages
+from airflow_hiveacid.operators.submission.driver_pages import PAGE_EXTRAS, DriverPages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from airflow.sdk import Connection
 
+log = logging.getLogger(__name__)
+
 _RM_ADDRESS: Final = "yarn_resourcemanager_webapp_address"
+_CONN_TYPES: Final = ("spark", "k8s", "yarn")  # a connection given as a URI has the master's scheme
+_DEFAULT_MODE: Final = "client"
+_EXTRAS: Final = (
+    "deploy-mode",
+    "keytab",
+    "namespace",
+    "principal",
+    "queue",
+    "rest-port",
+    "rest-scheme",
+    "spark-binary",
+    "spark-home",  # the Spark provider refuses it
+    _RM_ADDRESS,
+    *PAGE_EXTRAS,
+)
+DEPLOY_MODE: Final = "spark.submit.deployMode"
 BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
 """The allowed names of the `spark-submit` program; the Spark provider runs no other program."""
 
@@ -37,6 +57,9 @@ BINARIES: Final = ("spark-submit", "spark2-submit", "spark3-submit")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTarget:
     """The Spark master to which a job is submitted; `deploy_mode` is `client` or `cluster`.
+
+    `has_deploy_mode` is false if the deploy mode is only Spark's default. `has_queue` is true if
+    the connection or the operator's `conf` names a queue of YARN.
 
     `resource_managers` are the addresses of YARN's resource managers, and `realm` is their Kerberos
     realm if it is configured. `namespace` is the namespace of pods on Kubernetes. `spark_binary` is
@@ -47,7 +70,9 @@ class SparkTarget:
 
     conn_id: str
     master: str
-    deploy_mode: str = "client"
+    deploy_mode: str = _DEFAULT_MODE
+    has_deploy_mode: bool = False
+    has_queue: bool = False
     resource_managers: tuple[str, ...] = ()
     realm: str | None = None
     namespace: str = "default"
@@ -78,13 +103,21 @@ class SparkTarget:
                 f"there is no connection {conn_id!r} for Spark; create it (type `spark`, host such"
                 " as local[2], spark://host:7077 or yarn) or set spark_conn_id"
             ) from None
+        if connection.conn_type not in _CONN_TYPES:
+            raise ConfigurationError(
+                f"connection {conn_id!r} is of type {connection.conn_type!r}, not 'spark'; nothing"
+                " was sent to its host. Name a connection to a Spark cluster"
+            )
         extra = connection.extra_dejson
-        mode = deploy_mode or extra.get("deploy-mode") or conf.get("spark.submit.deployMode")
+        _check_extra(conn_id, extra)
+        mode = deploy_mode or extra.get("deploy-mode") or conf.get(DEPLOY_MODE)
         master = _master(connection)
         target = cls(
             conn_id=conn_id,
             master=master,
-            deploy_mode=str(mode or "client"),
+            deploy_mode=str(mode or _DEFAULT_MODE),
+            has_deploy_mode=bool(mode),
+            has_queue=bool(extra.get("queue") or conf.get("spark.yarn.queue")),
             resource_managers=(
                 addresses_of(extra.get(_RM_ADDRESS), environment) if _is_yarn(master) else ()
             ),
@@ -162,6 +195,24 @@ class SparkTarget:
         elif not self.is_cluster:
             namespace, pod = self.namespace, ""
         return self.pages.application(namespace=namespace, pod=pod, application_id=application_id)
+
+
+def _check_extra(conn_id: str, extra: Mapping[str, object]) -> None:
+    """Refuse an extra that is probably misspelt, and warn about others that nothing reads.
+
+    Other programs may read further extras of a connection to Spark.
+
+    Raises:
+        ConfigurationError: an extra is almost the name of one that is read.
+    """
+    for name in extra:
+        if name in _EXTRAS:
+            continue
+        if hint := did_you_mean(name, _EXTRAS):
+            raise ConfigurationError(
+                f"connection {conn_id!r}: {name!r} is no extra of a Spark connection{hint}"
+            )
+        log.warning("connection %s: extra %r is not used", conn_id, name)
 
 
 def _is_yarn(master: str) -> bool:

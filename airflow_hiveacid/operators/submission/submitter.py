@@ -84,7 +84,6 @@ ENDED: Final = (SUCCEEDED, "FAILED", "FORGOTTEN")
 """The statuses of drivers that are not followed; a FORGOTTEN driver is unknown to its cluster."""
 
 _ID_KEY: Final = SparkSubmitOperator.external_id_key
-_LAST_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +120,12 @@ class Submitter:
         self._show = show
         self._hook: SparkSubmitHook | None = None
         self._submission: Submission | None = None
+        self._spec: JobSpec | None = None
         self._ended: Application | None = None
         self._has_java = True
         self._log = DriverLog()
+        self.last_lines: list[str] = []
+        """The last lines of a failed job's driver or of `spark-submit`, if they are known."""
         self.has_secrets = False
         """True if the user's Spark settings or environment variables contain secrets."""
         self._kept = None if store is None or not target.is_cluster else _notes_in(store)
@@ -155,6 +157,7 @@ class Submitter:
             ClusterError: the cluster does not stop an earlier try's driver, so we submit nothing.
             ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
         """
+        self._spec = submission.spec
         notes = self.notes if self._target.is_followed else None
         try:
             if notes is not None:
@@ -197,6 +200,7 @@ class Submitter:
         Raises:
             AirflowTaskTimeout: `failure` is an AirflowTaskTimeout.
         """
+        self._spec = submission.spec
 
         def work() -> None:
             self._asked_cluster.answer_for(driver_id, self._tag)
@@ -253,11 +257,13 @@ class Submitter:
             self._spark_submit()
         if self._target.is_kubernetes:
             pod_id = driver_of(self._target.namespace, self._tag)
+            self._asked_cluster.answer_for(pod_id, self._tag)
             self._look_at(pod_id)
             return pod_id
         if not (found := provider_names.yarn_application_id(hook)):
             raise RuntimeError("No YARN application id found after spark-submit completed.")
         log.info("YARN application submitted: %s", found)
+        self._asked_cluster.answer_for(found, self._tag)
         self._show_driver(found)
         return found
 
@@ -304,9 +310,12 @@ class Submitter:
                 contains the reason.
             ClusterError: see `ClusterRun.follow`.
             InterruptedError: the task is killed.
+            StorageError: the driver, which waits for a follower, cannot be told that it has one.
         """
         cluster = self._asked_cluster
         try:
+            if self._spec is not None:
+                self._result_file(self._spec).note_follower()
             found = cluster.follow(driver_id)
         finally:
             self._after_submit()
@@ -330,10 +339,7 @@ class Submitter:
             StorageError: the result cannot be read.
         """
         notes, is_followed = self.notes, self._target.is_followed
-        # We store notes only about a driver that we follow. So these notes are from an earlier try
-        # that knew the cluster's address, and its driver may still run.
-        noted = notes.result_uri if notes is not None and is_followed else None
-        file = ResultFile(uri=str(noted or spec.result_uri))
+        file = self._result_file(spec)
         try:
             result = file.read()
         except HiveAcidError:
@@ -356,6 +362,14 @@ class Submitter:
             if self._target.is_kubernetes:
                 _tidy(file.remove_uploads)
         return result
+
+    def _result_file(self, spec: JobSpec) -> ResultFile:
+        """Return the result of the driver that this task follows."""
+        # We store notes only about a driver that we follow. So these notes are from an earlier try
+        # that knew the cluster's address, and its driver may still run.
+        notes = self.notes if self._target.is_followed else None
+        noted = None if notes is None else notes.result_uri
+        return ResultFile(uri=str(noted or spec.result_uri))
 
     @property
     def target(self) -> SparkTarget:
@@ -454,14 +468,14 @@ class Submitter:
         known = None if self._hook is None else provider_names.yarn_application_id(self._hook)
         return end_by_command(known)
 
-    def finish_end(self, end: threading.Thread | None) -> None:
-        """Wait briefly for the thread of `begin_end`; if there is none, kill the driver here."""
+    def finish_end(self, end: threading.Thread | None, wait_s: float) -> None:
+        """Wait for the thread of `begin_end`; if there is none, kill the driver here."""
         if end is None:
             if self._hook is not None:
                 with stop_processes(self.process):
                     self._hook.on_kill()
             return
-        end.join(_LAST_S)
+        end.join(wait_s)
         if end.is_alive():
             log.warning("the cluster has not yet confirmed that the driver is killed")
         else:
@@ -487,7 +501,9 @@ class Submitter:
             raise InterruptedError("the task is killed")
         self._has_java = find_java(submission.environment) is not None
         with driver_jvm(submission):
-            hook.submit(submission.application)
+            # Programs may write any bytes. The default of Python's pipes, an error, would end the
+            # task while its driver continues.
+            hook.submit(submission.application, encoding="utf-8", errors="replace")
 
     def _show_driver(
         self, driver_id: str = "", application_id: str = "", reported_ui: str = ""
@@ -532,11 +548,12 @@ class Submitter:
         if self._is_killed():
             return
         if self._ended is not None:
-            self._log.show_last(self._asked_cluster.manager, self._ended)
+            self.last_lines = self._log.show_last(self._asked_cluster.manager, self._ended)
             return
         is_here = self.exit_code is not None or isinstance(failure, AirflowException)
         if is_here and not has_result and self._hook is not None:
-            log_last_lines(provider_names.last_lines(self._hook))
+            self.last_lines = provider_names.last_lines(self._hook)
+            log_last_lines(self.last_lines)
         if self._target.is_yarn_cluster:
             self._show_log_command(failure)
 

@@ -24,6 +24,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
+from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
 from airflow_hiveacid.triggers.poll_threads import in_thread_of
 
@@ -139,12 +140,18 @@ class ApplicationTrigger(BaseTrigger):
     async def _follow(self) -> End:
         driver, server = self._driver, (self.spark_conn_id,)
         await _has_slept(driver, driver.since_s + FIRST_POLL_S - time.time())
+        # If this fails, the woken task follows the driver.
+        file = ResultFile(uri=driver.result_uri)
+        note_follower = partial(file.note_follower, makes_directory=False)
+        await in_thread_of(("results", *server), note_follower)
         run = await in_thread_of(server, lambda: self._cluster_run(self._log_reader()))
         # A second triggerer may take over and start here, so measure the wait for a container from
         # the deferral.
         steps = run.following(driver.application_id, waited_s=time.time() - driver.since_s)
         while (pause_s := await in_thread_of(server, partial(next, steps, None))) is not None:
             if not await _has_slept(driver, pause_s):
+                # The task may be ended before it wakes.
+                await in_thread_of(("kill", *server), self._kill)
                 return End.TIMED_OUT
         return End.ENDED
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import NULL_PARTITION
 from airflow_hiveacid.jobs.specs.statements import (
     SOURCE_VIEW,
     MergeAction,
@@ -198,7 +199,7 @@ def partition_values(
 
     Raises:
         ConfigurationError: `value` is not a mapping, or an entry is neither a string nor a whole
-            number.
+            number. Hive's name for the partition of NULL is refused, too.
 
     Example:
         >>> partition_values({"month": 1, "day": "01"})
@@ -216,7 +217,8 @@ def partition_values(
             found[name] = None
             continue
         is_number = isinstance(given, int) and not isinstance(given, bool)
-        if not (is_number or (isinstance(given, str) and given.strip())):
+        is_text = isinstance(given, str) and given.strip() and given != NULL_PARTITION
+        if not (is_number or is_text):
             raise ConfigurationError(
                 f"{argument}[{name!r}] must be a non-blank string or a whole number, found"
                 f" {given!r}"
@@ -225,17 +227,16 @@ def partition_values(
     return found
 
 
-def truncated_partition(
-    value: object, argument: str = "partition", *, nulls: Collection[str] = ()
-) -> dict[str, str | None]:
+def truncated_partition(value: object, argument: str = "partition") -> dict[str, str | None]:
     """Return the values of partition columns for a TRUNCATE; empty if the argument is omitted.
 
     Raises:
-        ConfigurationError: as for `partition_values`, or the argument is given but empty.
+        ConfigurationError: as for `partition_values`, or the argument is given but empty. None is
+            always an error: see `check_truncate`.
     """
     if isinstance(value, LeftOut):
         return {}
-    found = partition_values(value, argument, nulls=nulls)
+    found = partition_values(value, argument)
     if not found:
         raise ConfigurationError(
             f"{argument} is empty; name a partition column, or omit it to truncate every partition"
@@ -253,6 +254,9 @@ def _check_no_parameters(value: object, argument: str) -> None:
 def _options(value: object, argument: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {value!r}")
+    for name, one in value.items():
+        if one is None:  # its text would be None
+            raise ConfigurationError(f"{argument}[{name!r}] is None; give a value, or remove it")
     options = {str(k): str(v) for k, v in value.items()}
     check_options(options, argument)
     return options

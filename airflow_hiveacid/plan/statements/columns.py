@@ -72,7 +72,7 @@ def check_columns(
 
     Raises:
         UnknownColumnError, ColumnUpdateError, ConfigurationError: see `resolve_insert`,
-            `resolve_merge`, `resolve_update` and `check_load`.
+            `resolve_merge`, `resolve_update`, `check_truncate` and `check_load`.
     """
     match spec:
         case InsertSpec():
@@ -87,7 +87,7 @@ def check_columns(
         case UpdateSpec():
             resolve_update(table, spec)
         case TruncateSpec():
-            require_partition_columns(table, spec.partition)
+            check_truncate(table, spec)
         case LoadSpec():
             check_load(table, spec)
         case DeleteSpec():
@@ -115,6 +115,23 @@ def check_load(table: TableInfo, spec: LoadSpec) -> None:
             f" {', '.join(c.name for c in table.partition_columns)}. If the files contain these"
             " columns, use them as the source of an INSERT instead"
         )
+
+
+def check_truncate(table: TableInfo, spec: TruncateSpec) -> None:
+    """Raise an error if the partition of a TRUNCATE is invalid, or contains NULL as in no SQL text.
+
+    Raises:
+        UnknownColumnError: the partition clause has a column that is not a partition column.
+        ConfigurationError: a value is NULL.
+    """
+    require_partition_columns(table, spec.partition)
+    for name, value in spec.partition.items():
+        if value is None:
+            raise ConfigurationError(
+                f"TRUNCATE of {table.ref}: the value of partition column {name!r} is NULL, which is"
+                " often the value of a template by mistake. To remove rows without a value, use"
+                f" DELETE WHERE {name} IS NULL"
+            )
 
 
 def partition_missing(table: TableInfo, spec: TruncateSpec) -> PartitionNotFoundError:

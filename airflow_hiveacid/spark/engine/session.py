@@ -52,9 +52,9 @@ _SETTINGS: Final = {
     # A char is read without its padding. To compare a char with a literal, Spark pads both sides.
     "spark.sql.readSideCharPadding": "false",
     "spark.sql.preserveCharVarcharTypeInfo": "false",
-    # For ACID files our code builds ORC's filter (`search_argument`). By default, Spark would
-    # replace our filter by a filter on `row.x`. ORC does not find this name.
-    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": "parquet",
+    # Our code builds ORC's filters (`search_argument`). Spark's own filters would hide rows,
+    # because ORC compares strings, zeros and old dates with statistics in another order.
+    "spark.sql.orc.filterPushdown": "false",
     # With these settings, Spark's own ORC writer writes one file per task and partition, and
     # commits all files together.
     "spark.sql.orc.impl": "native",

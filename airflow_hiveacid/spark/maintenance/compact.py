@@ -56,7 +56,7 @@ from airflow_hiveacid.spark.writing.publish import (
     assemble,
     empty_file,
 )
-from airflow_hiveacid.storage.acid.read.buckets import bucket_files
+from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
 from airflow_hiveacid.storage.plain.files import plain_files
@@ -371,8 +371,9 @@ class Compactor:
                 outputs=outputs,
                 staging=staging,
                 options=options,
+                shared=bucket.shared,
             )
-            for bucket in bucket_files(plan.state, write_ids)
+            for bucket in buckets_by_rows(plan.state, write_ids)
         ]
         files = [self._staged(partition, file) for file in compact_buckets(self.spark, works)]
         files += self._empty_results(partition, outputs, files, staging)

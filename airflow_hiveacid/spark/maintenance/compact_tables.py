@@ -102,12 +102,14 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
             where=lambda one: one.piece.where,
             at_once=job.spark.sparkContext.defaultParallelism,
         )
+    left = []
     for one, outcome in found:
         if outcome is None:
-            run.leave(one)
+            left.append(one)
             continue
         log.info("%s: %s", one.piece.where.name, outcome.text)
         run.outcomes.append((one.piece.table, outcome))
+    run.leave(left)
 
 
 def _checking(window: Window, on_step: Callable[[str], None]) -> Callable[[str], None]:

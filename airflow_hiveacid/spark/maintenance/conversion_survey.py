@@ -7,7 +7,7 @@ plan does not need it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import ConversionRefusedError
 from airflow_hiveacid.format.ids import LONG_MAX, StatementId
@@ -16,7 +16,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
-from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.plan.conversion import (
     KINDS,
     ConversionOutcome,
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-
-
-_AT_WORK: Final = frozenset({CompactionState.INITIATED, CompactionState.WORKING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +121,9 @@ class ConversionSurvey:
     def _why_not_queue(self) -> str | None:
         # Some of Hive's compactors take no locks. A compactor without locks would write a base next
         # to the flat files.
-        queue = self.client.show_compactions(self.ref)
-        if any(entry.state in _AT_WORK for entry in queue):
-            return "a compaction of this table is queued or running; try again when it has ended"
-        return None
+        at_work = (s for s in unfinished(self.client, self.ref) if s.entry.is_at_work)
+        found = next(at_work, None)
+        return None if found is None else f"a compaction is queued or running: {found}"
 
     def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
         """Return all partitions, ordered by name, with their storage formats."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.errors import HiveAcidError, StorageError
 from airflow_hiveacid.format.names import looks_like_directory_name
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.plan.conversion import visible_files
+from airflow_hiveacid.plan.conversion import visible_files, why_not_noted
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import files_below
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -51,7 +51,9 @@ class WayBack:
             return
         if note.table_id != table.table_id:
             ConversionNote.remove(table.location)
-        elif note.is_verified:
+            return
+        self._require_own(table, note)
+        if note.is_verified:
             log.warning("finishing a conversion of %s to %s", table.ref, note.to)
             self.tidy(note)
         else:
@@ -94,6 +96,22 @@ class WayBack:
             ConversionNote.remove(self.survey.table().location)
         except HiveAcidError as error:
             log.warning("converted %s to %s, but cannot remove the note: %s", ref, note.to, error)
+
+    def _require_own(self, table: TableInfo, note: ConversionNote) -> None:
+        """Check that a conversion of this table can have written the note.
+
+        Raises:
+            ConversionRefusedError: the note leads elsewhere, or names an unknown write ID.
+        """
+        locations = {table.location, *(p.location for p in self.survey.partitions(table))}
+        why = why_not_noted(note.moves, note.emptied, note.undo, note.write_id, locations=locations)
+        if why is None and (note.write_id or 0) > self.survey.client.max_write_id(table.ref):
+            why = f"the metastore has not allocated its write ID {note.write_id}"
+        if why is not None:
+            raise self.survey.refused(
+                f"no conversion of it can have written {ConversionNote.uri(table.location)}: {why}."
+                " Nothing was changed. If another program wrote that file, remove it"
+            )
 
     def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:
         """Check that an undo neither hides new rows nor brings back old rows.

@@ -27,11 +27,13 @@ from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.maintenance.stored_search import How, Looked, StoredSearch
 from airflow_hiveacid.spark.reading.target import resolve_target
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.snapshot import Snapshot
+    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.spark.writing.context import JobContext
 
@@ -59,11 +61,13 @@ def prove_erasure(job: JobContext) -> JobResult:
     snapshot = snapshot_now(job.client, [table.ref])
     looked: dict[StoredFile, Looked] = {}
     files: list[StoredFile] = []
+    partitions: Sequence[PartitionInfo] = ()
     times: list[float] = []
     while len(times) < _MOST_LISTINGS:
         job.on_step("listing")
         times.append(time.time())
-        files = stored_files(table, job.client.list_partitions(table), spec.locations)
+        partitions = job.client.list_partitions(table)
+        files = stored_files(table, partitions, spec.locations)
         new = search.look([file for file in files if file not in looked])
         looked |= new
         if len(times) > 1 and all(one.how is How.WITHOUT_ROWS for one in new.values()):
@@ -92,6 +96,7 @@ def prove_erasure(job: JobContext) -> JobResult:
                     {"location": one, "files": sum(file.root == one for file in files)}
                     for one in dict.fromkeys((table.location, *spec.locations))
                 ],
+                "dropped_partitions_in_notes": _dropped_in_notes(table, partitions),
                 "left": _left(job, search, snapshot, left),
                 "looked_at": [
                     {"path": file.uri, "size_bytes": file.entry.size_bytes, "how": one.how.value}
@@ -100,6 +105,17 @@ def prove_erasure(job: JobContext) -> JobResult:
             }
         },
     )
+
+
+def _dropped_in_notes(table: TableInfo, partitions: Sequence[PartitionInfo]) -> list[JsonValue]:
+    """Return the names of dropped partitions that notes about the table's past contain.
+
+    A name holds the values of the partition columns.
+    """
+    notes = VersionNotes.of(table)
+    named = {name for note in notes.commits() for name in note.partitions}
+    named |= {str(reset.partition) for reset in notes.resets()}
+    return [*sorted(named - {str(info.name) for info in partitions} - {""})]
 
 
 def _counts(looked: Iterable[Looked]) -> dict[str, JsonValue]:

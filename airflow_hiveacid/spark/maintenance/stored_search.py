@@ -41,6 +41,7 @@ from airflow_hiveacid.storage.plain.stored import (
     orc_tail,
     row_path,
     stored_rows,
+    why_not_as_defined,
 )
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.locations import locate
@@ -153,7 +154,14 @@ class StoredSearch:
         if why_not is None and tail is not None and self._lies_outside(tail):
             return Looked(how=How.STATISTICS)
         why_not = why_not or self._why_not_columns(file, found.format, columns_in(found, tail))
+        why_not = why_not or why_not_as_defined(
+            found, tail, self._columns(file), self._read_from(file), is_outside=file.is_outside
+        )
         return found if why_not is None else _not_read(why_not)
+
+    def _columns(self, file: StoredFile) -> tuple[Column, ...]:
+        """Return the columns that a file may have, in the table's order."""
+        return (*self.table.columns, *(self.table.partition_columns if file.is_outside else ()))
 
     def _described(self, file: StoredFile) -> PlainFile | None:
         """Return the description of a file for readers; None if its format is unknown."""
@@ -230,7 +238,7 @@ class StoredSearch:
             _Piece(
                 number=at,
                 file=plain,
-                columns=(*table.columns, *(table.partition_columns if file.is_outside else ())),
+                columns=self._columns(file),
                 used=self.used,
                 read=tuple(c.name for c in self._read_from(file)),
                 names=(number, why_not),

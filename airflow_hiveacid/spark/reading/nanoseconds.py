@@ -16,10 +16,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    FractionalType,
+    MapType,
+    StructType,
+)
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import side_by_side
@@ -59,12 +67,12 @@ def load_parquet(
     """
     spark.conf.unset(_AS_LONG)
     try:
-        return reader.load(location)
+        return _without_float_filters(spark, reader.load(location))
     except SPARK_ERRORS as error:
         if _ILLEGAL not in str(error):
             raise
     spark.conf.set(_AS_LONG, "true")
-    frame = reader.load(location)
+    frame = _without_float_filters(spark, reader.load(location))
     kinds = _kinds_of_all(frame.inputFiles(), source)
     return frame.select(
         *[
@@ -76,6 +84,35 @@ def load_parquet(
             for field in frame.schema
         ]
     )
+
+
+def _without_float_filters(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """Return the frame; Spark pushes no condition on its floating-point columns to the files.
+
+    Parquet's dictionary filters take 0.0 and -0.0 for different values, so they would hide rows.
+    """
+    if not any(_holds_floats(field.dataType) for field in frame.schema):
+        return frame
+    return frame.select(
+        *[
+            opaque(spark, F.col(quoted(field.name))).alias(field.name)
+            if _holds_floats(field.dataType)
+            else F.col(quoted(field.name))
+            for field in frame.schema
+        ]
+    )
+
+
+def _holds_floats(type_: DataType) -> bool:
+    match type_:
+        case StructType(fields=fields):
+            return any(_holds_floats(field.dataType) for field in fields)
+        case ArrayType(elementType=element):
+            return _holds_floats(element)
+        case MapType(keyType=key, valueType=value):
+            return _holds_floats(key) or _holds_floats(value)
+        case _:
+            return isinstance(type_, FractionalType) and not isinstance(type_, DecimalType)
 
 
 def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:

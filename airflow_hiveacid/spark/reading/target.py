@@ -225,12 +225,21 @@ class Target:
         )
 
     def scan(self, wanted: Sequence[str], *, position: str = POSITION) -> DataFrame:
-        """Return a frame of live rows: `position`, the wanted data columns, all partition columns.
+        """Return a frame of the live rows to change.
 
-        Columns are in the table's order. The frame has all live rows. But a target from `within` or
-        `where` may omit rows.
+        It has the columns `position`, the wanted data columns, and all partition columns, in the
+        table's order. The frame has all live rows. But a target from `within` or `where` may omit
+        rows.
+
+        Raises:
+            UnsupportedFileError: Hive would ignore delete events for some rows of a file.
         """
-        rows = self._live.rows(wanted, position)
+        live = self._live
+        rows = (
+            live.rows(wanted, position)
+            if isinstance(live, PlainRows)
+            else live.rows(wanted, position, for_changes=True)
+        )
         columns = [c for c in self.table.columns if c.name in wanted]
         return rows.select(
             position, *self.values([*columns, *self.table.partition_columns], position)

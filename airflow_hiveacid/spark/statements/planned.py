@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
     each,
 )
-from airflow_hiveacid.plan.statements.columns import partition_missing
+from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
@@ -197,8 +197,10 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
 
     Raises:
         PartitionNotFoundError: no partition has these values.
+        ConfigurationError: see `check_truncate`.
     """
     table = job.insertable_table(spec.target)
+    check_truncate(table, spec)
 
     @functools.lru_cache(maxsize=1)  # Spark runs again only if the partitions have changed
     def meant(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...]:

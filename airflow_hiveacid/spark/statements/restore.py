@@ -62,7 +62,7 @@ from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.versions.past import past_of
-from airflow_hiveacid.versions.restoring import differing_now, range_since
+from airflow_hiveacid.versions.restoring import differing_now, range_since, warn_of_new
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -147,6 +147,7 @@ class Restoring:
         roots = self.look()
         if roots is None or not self.table.is_partitioned:
             return Touched()
+        warn_of_new(self.table, self.version, roots)
         return Touched(names=nameable(tuple(root.info.name for root in roots)))
 
     def stage(self, plan: WritePlan, now: Target, as_of: TargetAsOf) -> tuple[StagedFile, ...]:
@@ -420,6 +421,8 @@ def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResu
             on_step=job.on_step,
         ) as held,
     ):
+        if table.is_partitioned:
+            warn_of_new(table, version, differing_now(job.client, table, version))
         past = past_of(job.client, table, version, held.snapshot, taken_s=held.taken_s)
         now = resolve_target(job.spark, job.client, table, held.snapshot)
         then = resolve_target(job.spark, job.client, table, held.snapshot, past=past)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import LocationPermissionError
+from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.spark.writing.publish import all_staged, token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
@@ -25,7 +26,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.table import TableInfo
@@ -48,7 +49,7 @@ def remove_abandoned(
     locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
-        found = [d for d in entry.directories if d.rpartition("/")[0] in locations]
+        found = [d for d in entry.directories if _is_of(entry, d, locations)]
         # Abort uploads first, because a stalled attempt could complete an open upload after the
         # removal.
         with _permitted():
@@ -58,6 +59,18 @@ def remove_abandoned(
                 give_up_all(directory)
             delete_directory(*open_location(directory))
         ledger.withdraw(entry)
+
+
+def _is_of(entry: LedgerEntry, directory: str, locations: Collection[str]) -> bool:
+    """Return whether an attempt can have published a directory.
+
+    Other programs may write entries, too. An entry must not lead to another directory of the table,
+    nor out of the table.
+    """
+    location, _, name = directory.rpartition("/")
+    parsed = parse_directory_name(name)
+    low = getattr(parsed, "low", entry.write_id)
+    return location in locations and parsed is not None and low == parsed.high == entry.write_id
 
 
 def _discard_staged(table: TableInfo, entry: LedgerEntry, directories: Sequence[str]) -> None:

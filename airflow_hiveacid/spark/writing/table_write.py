@@ -18,6 +18,7 @@ from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_n
 from airflow_hiveacid.format.policies import doing_of
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records.owner import Owner
 from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
@@ -39,6 +40,7 @@ from airflow_hiveacid.spark.writing.publish import (
     token_of,
 )
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
+from airflow_hiveacid.storage.stores.notes.owner_note import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 
@@ -386,13 +388,20 @@ class TableWrite:
             self._ledger.withdraw(self._entry)
 
     def confirm(self) -> None:
-        """Record the finished commit; remove old entries and staged files."""
+        """Record the finished commit and the directory's owner; remove old entries and files."""
         if self._entry is not None:
             self._ledger.write(dataclasses.replace(self._entry, is_confirmed=True))
             VersionNotes.of(self.table).note_commit(self._commit_note(self._entry))
         self.discard()
         files = self._ledger.tidy(self._order.now_s(), self._order.ledger_retention_s)
         VersionNotes.of(self.table).bundle_commits(files)
+        if not any(file.name == OWNER_FILE for file in files):
+            owner = Owner(
+                metastore=self._client.metastore_id,
+                table=self.table.ref,
+                table_id=self.table.table_id,
+            )
+            note_owner(self.table.location, owner)
 
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
         files = [file for directory in self._directories for file in directory.files]

@@ -53,6 +53,7 @@ from airflow_hiveacid.spark.writing.publish import (
     empty_file,
     row_counts,
 )
+from airflow_hiveacid.spark.writing.twin_rows import named_twins
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.versions.past import past_of
 
@@ -175,10 +176,12 @@ class TransactionWork:
         plan = self._plan(change, target)
         show(self._frames(self._job.tables(change.tables)))
         files: tuple[StagedFile, ...] = ()
-        if change.make_events is not None:
-            files = written_files(plan, change.make_events(target, partial(self._source, change)))
-        if change.make_files is not None:
-            files = change.make_files(plan, target, partial(self._as_of, change.table, touched))
+        with named_twins(target):
+            if change.make_events is not None:
+                events = change.make_events(target, partial(self._source, change))
+                files = written_files(plan, events)
+            if change.make_files is not None:
+                files = change.make_files(plan, target, partial(self._as_of, change.table, touched))
         if change.details is not None:
             self._details |= change.details()
         replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.definition_rules import why_fixed
+from airflow_hiveacid.format.definition_rules import why_fixed, why_not_set
 from airflow_hiveacid.jobs.metastore_statements import (
     AddColumns,
     AddPartitions,
@@ -112,7 +112,7 @@ def _rename(cursor: Cursor, target: str, database: str | None) -> RenameTable:
 def _set(cursor: Cursor, target: str, _: str | None) -> SetProperties:
     at = cursor.at
     properties = cursor.properties()
-    _check(cursor, at, (name for name, _ in properties))
+    _check(cursor, at, (name for name, _ in properties), why_not_set)
     return SetProperties(target=target, properties=properties)
 
 
@@ -123,13 +123,15 @@ def _unset(cursor: Cursor, target: str, _: str | None) -> UnsetProperties:
     for entry in cursor.entries():
         names.append(entry.string("name of a property"))
         entry.end()
-    _check(cursor, at, names)
+    _check(cursor, at, names, why_fixed)
     return UnsetProperties(target=target, names=tuple(dict.fromkeys(names)), if_exists=if_exists)
 
 
-def _check(cursor: Cursor, at: int, names: Iterable[str]) -> None:
+def _check(
+    cursor: Cursor, at: int, names: Iterable[str], why_not: Callable[[str], str | None]
+) -> None:
     for name in names:
-        if why := why_fixed(name):
+        if why := why_not(name):
             cursor.at = at
             cursor.fail(f"property {name!r} cannot be changed: {why}", "omit it")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from airflow_hiveacid.format.definition_rules import why_fixed
+from airflow_hiveacid.format.definition_rules import why_not_set
 from airflow_hiveacid.jobs.metastore_statements import (
     CreateDatabase,
     CreateTable,
@@ -290,7 +290,7 @@ def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str
     if given.get(_BUCKETING) == "2":
         del given[_BUCKETING]  # every new table has this property, and SHOW CREATE TABLE prints it
     for name in given:
-        if why := why_fixed(name):
+        if why := why_not_set(name):
             refuse(f"{name!r} cannot be set: {why}", "remove it")
     cursor.at = end
     is_insert_only = kind is not None and kind.lower() == _INSERT_ONLY

@@ -65,6 +65,10 @@ class Compression(enum.IntEnum):
     ZSTD = 5
 
 
+# ORC has also given BROTLI a number.
+_NAMES: Final[Mapping[int, str]] = {Compression.LZO: "LZO", 6: "BROTLI"}
+
+
 def decompress(
     data: bytes, kind: int, block_bytes: int, *, path: str = "", small_bytes: int | None = None
 ) -> bytes:
@@ -87,8 +91,11 @@ def decompress(
         return data
     expand = _EXPAND.get(kind)
     if expand is None:
+        name = _NAMES.get(kind, f"a method that ORC's number {kind} stands for")
         raise UnsupportedFileError(
-            path=path, reason=f"its compression (number {kind}) is not known"
+            path=path,
+            reason=f"it is compressed with {name}, which this provider cannot expand. Rewrite the"
+            " file in Hive with another orc.compress",
         )
     parts: list[bytes] = []
     size = 0

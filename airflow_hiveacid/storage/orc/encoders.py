@@ -12,7 +12,7 @@ the file again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 from pyarrow import orc
@@ -21,9 +21,6 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.orc.compression import WRITABLE, Compression
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.tail import parse_tail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PIECE_ROWS: Final = 4096
 """The number of rows that an encoder takes at once."""
@@ -77,52 +74,40 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 
 
 class StripeSink:
-    """The file object that an encoder writes to; it forwards stripes but keeps the tail.
+    """The file object that an encoder writes to; it holds one stripe and its tail in memory.
 
-    The sink drops the magic bytes of each encoder. A file contains these bytes only once, even if
-    several encoders write its stripes. After `hold`, the last stripe and the tail stay in memory,
-    because only the tail shows where the stripe ends.
+    Only the tail shows where the row index of the stripe is, and the bounds in it are not right for
+    every reader.
     """
 
     closed = False
 
-    def __init__(self, out: Callable[[bytes], object]) -> None:
-        self._out = out
-        self._magic_left = len(MAGIC)
-        self._held: list[bytes] | None = None
-        self.received = 0
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._length = 0
+
+    @property
+    def has_stripe(self) -> bool:
+        """True if a stripe has arrived."""
+        return self._length > len(MAGIC)
 
     def write(self, data: bytes) -> int:
         """Accept all of `data`; return its length in bytes."""
-        body = data[self._magic_left :]
-        self._magic_left -= len(data) - len(body)
-        self.received += len(body)
-        if self._held is not None:
-            self._held.append(bytes(body))
-        elif body:
-            self._out(body)
+        self._held.append(bytes(data))
+        self._length += len(data)
         return len(data)
 
-    def hold(self) -> None:
-        """Hold all later bytes in memory."""
-        self._held = []
-
-    def release(self, path: str) -> OrcTail:
-        """Forward the last stripe, and return the tail that arrived after it."""
-        data = b"".join(self._held or ())
-        self._held = None
-        tail = parse_tail(path, data, len(MAGIC) + self.received)
-        stripes = sum(stripe.length for stripe in tail.stripes)
-        ends = len(data) - (self.received - stripes)
-        self._out(data[:ends])
-        self.received = stripes
-        return tail
+    def release(self, path: str) -> tuple[pa.NativeFile, OrcTail]:
+        """Return the bytes that have arrived, as a file, and its tail."""
+        data = b"".join(self._held)
+        self._held.clear()
+        return pa.BufferReader(data), parse_tail(path, data, len(data))
 
     def flush(self) -> None:
-        """Do nothing, because bytes are forwarded at once."""
+        """Do nothing, because bytes stay in memory."""
 
     def close(self) -> None:
-        """Do nothing, because the underlying stream belongs to the caller."""
+        """Do nothing, because `release` needs the bytes."""
 
     def readable(self) -> bool:
         """Return False."""
@@ -138,7 +123,7 @@ class StripeSink:
 
     def tell(self) -> int:
         """Return the number of bytes accepted so far."""
-        return len(MAGIC) - self._magic_left + self.received
+        return self._length
 
 
 class Encoder(Protocol):
@@ -180,11 +165,10 @@ class ArrowEncoder:
 
     def add(self, piece: pa.RecordBatch) -> bool:
         """Encode one piece; return True if a stripe ended with the last row of the piece."""
-        before = self._sink.received
         self._writer.write(
             pa.Table.from_arrays(list(map(_whole, piece.columns)), schema=piece.schema)
         )
-        return self._sink.received > before
+        return self._sink.has_stripe
 
     def finish(self) -> None:
         """Write the last stripe and the tail."""

@@ -11,14 +11,15 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
+from airflow_hiveacid.format.types import MAX_PRECISION, TIMESTAMP_LOCAL
 from airflow_hiveacid.storage.orc.compression import DEFAULT_BLOCK_BYTES, Compression
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 MAGIC: Final = b"ORC"
+DEFAULT_SCALE: Final = 10
 KEY_INDEX: Final = "hive.acid.key.index"
 ACID_STATS: Final = "hive.acid.stats"
 ACID_VERSION: Final = "hive.acid.version"
@@ -39,6 +40,13 @@ class OrcCalendar(enum.IntEnum):
     UNKNOWN = 0
     JULIAN_GREGORIAN = 1
     PROLEPTIC_GREGORIAN = 2
+
+
+class Writer(enum.IntEnum):
+    """The programs that write ORC files, by their number in a file; others are not listed."""
+
+    JAVA = 0
+    CPP = 1
 
 
 class TypeKind(enum.IntEnum):
@@ -82,6 +90,15 @@ PRIMITIVE_KINDS: Final[Mapping[str, TypeKind]] = {
 """The ORC kind of each primitive Hive type, by the type's name in Hive."""
 
 
+_HIVE_NAMES: Final[Mapping[int, str]] = {kind: name for name, kind in PRIMITIVE_KINDS.items()}
+_NESTED_NAMES: Final[Mapping[int, str]] = {
+    TypeKind.LIST: "array",
+    TypeKind.MAP: "map",
+    TypeKind.STRUCT: "struct",
+    TypeKind.UNION: "uniontype",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StripeInfo:
     """The position of one stripe and its number of rows; offset and lengths are in bytes."""
@@ -104,8 +121,10 @@ class OrcType:
 
     `kind` is a `TypeKind`. If `TypeKind` does not define the kind, it is a plain number. `children`
     are column IDs; for a struct, `field_names` are their names. `maximum_length` is set for char
-    and varchar, 0 otherwise. `by_name` maps exact names to children, and `by_lower_name` maps
-    lower-case names. If several children have the same name, both maps contain the first of them.
+    and varchar, 0 otherwise. A decimal of Hive 0.11 or 0.12 has no precision in the file; it counts
+    as decimal(38,10), as in Java (TypeDescription). `by_name` maps exact names to children, and
+    `by_lower_name` maps lower-case names. If several children have the same name, both maps contain
+    the first of them.
     """
 
     kind: int
@@ -123,6 +142,24 @@ class OrcType:
         object.__setattr__(self, "by_name", dict(pairs))
         lower = {name.lower(): child for name, child in pairs}
         object.__setattr__(self, "by_lower_name", lower)
+
+
+def hive_text(types: Sequence[OrcType], column_id: int) -> str:
+    """Return Hive's spelling of a stored type, for messages."""
+    type_ = types[column_id]
+    kind = type_.kind
+    if kind in _NESTED_NAMES:
+        parts = [hive_text(types, child) for child in type_.children]
+        if kind == TypeKind.STRUCT:
+            parts = [f"{n}:{part}" for n, part in zip(type_.field_names, parts, strict=True)]
+        return f"{_NESTED_NAMES[kind]}<{','.join(parts)}>"
+    match kind:
+        case TypeKind.DECIMAL:
+            return f"decimal({type_.precision},{type_.scale})" if type_.precision else "decimal"
+        case TypeKind.CHAR | TypeKind.VARCHAR:
+            return f"{TypeKind(kind).name.lower()}({type_.maximum_length})"
+        case _:
+            return _HIVE_NAMES.get(kind, f"a type that Hive does not have (ORC's number {kind})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,12 +299,21 @@ def types_of(layout: bytes) -> tuple[OrcType, ...]:
     return tuple(map(_type, pb.Footer.FromString(layout).types))
 
 
+def lacks_precision(type_: pb.Type) -> bool:
+    """Return whether a type is a decimal of Hive 0.11 or 0.12."""
+    return type_.kind == TypeKind.DECIMAL and not type_.precision
+
+
 def _type(type_: pb.Type) -> OrcType:
+    precision, scale = type_.precision, type_.scale
+    if lacks_precision(type_):
+        precision = MAX_PRECISION
+        scale = type_.scale if type_.HasField("scale") else DEFAULT_SCALE
     return OrcType(
         kind=type_.kind,
         children=tuple(type_.children),
         field_names=tuple(type_.field_names),
         maximum_length=type_.maximum_length,
-        precision=type_.precision,
-        scale=type_.scale,
+        precision=precision,
+        scale=scale,
     )

@@ -2,7 +2,8 @@
 
 The module takes an open file and a list of pieces. A piece is a range of this file, or new bytes.
 The module returns a file object that consists of the pieces. The module also builds pieces that
-replace the seconds of timestamps with 0. The module must not depend on the meaning of columns.
+replace the time zone in stripe footers, or the seconds of timestamps with 0. The module must not
+depend on the meaning of columns.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _HEADER: Final = b"ORC"
 # stores the number of values as the length of an array. Each value costs some memory, because this
 # module inserts a zero for it.
 _MOST_VALUES: Final = 1 << 31
+_UTC: Final = "UTC"
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
 # Runs of zeros: 130 longs in RLE version 1, 512 in version 2 (a run with fixed delta 0).
@@ -213,21 +215,22 @@ def parse_stripe_footer(tail: OrcTail, section: bytes) -> pb.StripeFooter:
     return footer
 
 
-def without_seconds(
+def in_utc(
     source: OpenedFile,
     tail: OrcTail,
-    timestamps: Collection[int],
+    zeroed: Collection[int],
     values: Callable[[int, int], int],
 ) -> tuple[list[Content], pb.Footer]:
-    """Return pieces that replace all seconds of some timestamp columns with 0.
+    """Return pieces that state UTC as the writer's time zone, and replace some seconds with 0.
 
-    Seconds and nanoseconds are separate streams; zeros replace the stream of seconds. In ORC, 0
-    seconds means 2015-01-01.
+    Arrow refuses a stripe if the machine does not know the stripe's time zone, even if the stripe
+    has no timestamps. Seconds and nanoseconds of timestamps are separate streams; zeros replace the
+    stream of seconds. In ORC, 0 seconds means 2015-01-01.
 
     Args:
         source: the open file.
         tail: the file's tail, with only the wanted stripes.
-        timestamps: the IDs of the timestamp columns.
+        zeroed: the IDs of the timestamp columns whose seconds are replaced.
         values: a function that takes a stripe number and a column ID, and returns the maximum
             number of values.
 
@@ -243,10 +246,11 @@ def without_seconds(
     offset = len(_HEADER)
     for number, stripe in enumerate(footer.stripes):
         inside = stripe_footer(source, tail, stripe)
+        inside.writer_time_zone = _UTC
         at = stripe.offset
         for stream in inside.streams:
             old_length = stream.length
-            if stream.kind == _STREAM_DATA and stream.column in timestamps:
+            if stream.kind == _STREAM_DATA and stream.column in zeroed:
                 encoding = inside.columns[stream.column].kind
                 zeros = _zeros(tail, encoding, values(number, stream.column))
                 stream.length = len(zeros)
@@ -260,9 +264,10 @@ def without_seconds(
         stripe.offset = offset
         # A wrong `index_length` is harmless, because Arrow finds streams by the stripe footer
         # alone.
-        stripe.data_length = sum(s.length for s in inside.streams) - stripe.index_length
+        stripe.index_length = 0
+        stripe.data_length = sum(s.length for s in inside.streams)
         stripe.footer_length = len(end)
-        offset += stripe.index_length + stripe.data_length + len(end)
+        offset += stripe.data_length + len(end)
     return [piece for piece in pieces if not isinstance(piece, Stretch) or piece.length], footer
 
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 LONGEST_BOUND_BYTES: Final = 1024
 """The longest string in a footer (ORC's StringStatisticsImpl.MAX_BYTES_RECORDED)."""
@@ -30,12 +31,11 @@ LONGEST_BOUND_BYTES: Final = 1024
 _LONG: Final = range(-(1 << 63), 1 << 63)
 _UNSIGNED_LONG: Final = range(1 << 64)
 _DECIMAL_DIGITS: Final = 38
-_CONTINUATION_MASK: Final = 0xC0
-_CONTINUATION: Final = 0x80
-_BEFORE_SURROGATES: Final = 0xD7FF
-_BEHIND_SURROGATES: Final = 0xE000
-# The greatest code point of each encoded length in UTF-8 and UTF-16.
-_GREATEST_OF_THEIR_WIDTH: Final = frozenset({0x7F, 0x7FF, 0xFFFF, 0x10FFFF})
+# Bytes order these characters behind all others, UTF-16 units between them: below U+E000, a
+# character has one unit, and all greater characters sort behind it in both orders.
+_ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff]")
+# The next character of these is longer in UTF-8, or begins with a surrogate in UTF-16.
+_NOT_INCREMENTED: Final = frozenset({"\x7f", "\u07ff", "\ud7ff"})
 # Java increments U+D7FF and U+FFFF to these strings. In UTF-16, these strings sort before the
 # original characters.
 _NOT_COUNTED_UP: Final = ("?", "\U00010000")
@@ -71,25 +71,52 @@ def merge_stripes(stripes: Sequence[pb.StripeStatistics]) -> list[pb.ColumnStati
     return [merge_statistics(column) for column in columns]
 
 
-def shorten_bounds(statistics: Iterable[pb.ColumnStatistics]) -> None:
-    """Shorten long string bounds, which would make the footer large; the new bounds are wider.
+def restate_bounds(column: pb.ColumnStatistics) -> bool:
+    """Make a column's bounds right for every reader, or remove them; return True if one changed.
 
-    The C++ writer stores whole values. Java's writer stores truncated bounds in the fields
-    `lower_bound` and `upper_bound`. Readers in ORC 1.5 (Hive 3.1) ignore these fields, and treat a
-    column without a minimum as all NULL. Readers use bounds only to skip rows outside them. So
-    wider bounds are safe for all readers.
+    Readers use bounds only to skip rows outside them, so wider bounds are safe for all readers.
+
+    String bounds are in the order of the bytes, but Java's readers compare UTF-16 units. A bound is
+    cut before the first character for which the two orders differ. A long bound would make the
+    footer large, so it is cut, too. If no bound is right in both orders, both are removed.
+
+    For numbers, 0.0 equals -0.0, but Java's readers compare statistics with -0.0 below 0.0. The
+    writers ignore NaN, or take it for both bounds, and not every reader notices.
     """
-    for column in statistics:
-        strings = column.strings
-        if max(len(strings.minimum), len(strings.maximum)) <= LONGEST_BOUND_BYTES:
-            continue
-        least, greatest = _prefix(strings.minimum), _above(_prefix(strings.maximum))
-        if len(strings.maximum) <= LONGEST_BOUND_BYTES:
-            greatest = strings.maximum
-        if greatest is None:
-            keep_lengths_only(column)
-        else:
-            strings.minimum, strings.maximum = least, greatest
+    if column.HasField("strings"):
+        return _restate_strings(column)
+    if column.HasField("doubles"):
+        return _restate_doubles(column)
+    return False
+
+
+def _restate_strings(column: pb.ColumnStatistics) -> bool:
+    changed, strings = plain_bounds(column), column.strings
+    if not column.HasField("strings") or not column.values:
+        return changed
+    if not (strings.HasField("minimum") and strings.HasField("maximum")):
+        keep_lengths_only(column)
+        return True
+    before = strings.minimum, strings.maximum
+    greatest = _above(strings.maximum)
+    if greatest is None:
+        keep_lengths_only(column)
+        return True
+    strings.minimum, strings.maximum = _plain_prefix(strings.minimum).encode(), greatest
+    return bool(changed or before != (strings.minimum, strings.maximum))
+
+
+def _restate_doubles(column: pb.ColumnStatistics) -> bool:
+    doubles = column.doubles
+    if not column.values:
+        return False
+    if not _have([doubles], "minimum", "maximum", "sum") or math.isnan(doubles.sum):
+        column.ClearField("doubles")
+        return True
+    before = doubles.SerializeToString()
+    doubles.minimum = -0.0 if doubles.minimum == 0 else doubles.minimum
+    doubles.maximum = 0.0 if doubles.maximum == 0 else doubles.maximum
+    return bool(doubles.SerializeToString() != before)
 
 
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
@@ -169,29 +196,23 @@ def length_sum(column: pb.ColumnStatistics) -> int | None:
     return None
 
 
-def _prefix(text: bytes) -> bytes:
-    """Cut a string to at most `LONGEST_BOUND_BYTES`, without splitting a character."""
-    end = min(len(text), LONGEST_BOUND_BYTES)
-    while 0 < end < len(text) and text[end] & _CONTINUATION_MASK == _CONTINUATION:
-        end -= 1
-    return text[:end]
+def _plain_prefix(text: bytes) -> str:
+    """Return the longest prefix, up to `LONGEST_BOUND_BYTES`, that sorts alike in both orders.
 
-
-def _above(prefix: bytes) -> bytes | None:
-    """Return a string, no longer than the prefix, that sorts after all strings with this prefix.
-
-    The returned string sorts later both by bytes and by UTF-16 units, because Java compares UTF-16
-    units. The result is None if no such string exists, or if the prefix is not UTF-8.
+    It ends before bytes that are not UTF-8, because Java replaces them.
     """
-    try:
-        characters = prefix.decode()
-    except UnicodeDecodeError:
-        return None
-    for end in range(len(characters), 0, -1):
-        code = ord(characters[end - 1])
-        if code not in _GREATEST_OF_THEIR_WIDTH:
-            following = _BEHIND_SURROGATES if code == _BEFORE_SURROGATES else code + 1
-            return f"{characters[: end - 1]}{chr(following)}".encode()
+    start = text[:LONGEST_BOUND_BYTES].decode(errors="replace")
+    return _ORDERED_OTHERWISE.split(start, maxsplit=1)[0]
+
+
+def _above(text: bytes) -> bytes | None:
+    """Return the text, or a greater one that sorts alike in both orders; None if there is none."""
+    prefix = _plain_prefix(text)
+    if prefix.encode() == text:
+        return text
+    for end in range(len(prefix), 0, -1):
+        if prefix[end - 1] not in _NOT_INCREMENTED:
+            return f"{prefix[: end - 1]}{chr(ord(prefix[end - 1]) + 1)}".encode()
     return None
 
 

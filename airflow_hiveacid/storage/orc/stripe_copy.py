@@ -18,6 +18,7 @@ from airflow_hiveacid.storage.orc.compression import Compression, compress, deco
 from airflow_hiveacid.storage.orc.footer import MAGIC
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import Content, Stretch, stripe_footer
+from airflow_hiveacid.storage.orc.statistics import restate_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -149,10 +150,13 @@ class StripeWriter:
     def add(self, source: pa.NativeFile, tail: OrcTail, content: StripeContent) -> pb.Stripe:
         """Write one stripe with streams from `source`; return its entry for the new footer.
 
+        The bounds in the row indexes are made right for every reader (`restate_bounds`).
+
         Raises:
-            CorruptFileError: the source ends before one of its streams ends.
+            CorruptFileError: the source ends before one of its streams ends, or a row index is
+                damaged.
         """
-        streams = sorted(content.streams, key=lambda s: not s.is_index)
+        streams = sorted(_with_right_bounds(source, tail, content), key=lambda s: not s.is_index)
         footer = pb.StripeFooter(columns=content.encodings)
         if content.writer_time_zone:
             footer.writer_time_zone = content.writer_time_zone
@@ -180,6 +184,27 @@ class StripeWriter:
     def _emit(self, data: bytes) -> None:
         self._out(data)
         self.position += len(data)
+
+
+def _with_right_bounds(
+    source: pa.NativeFile, tail: OrcTail, content: StripeContent
+) -> Iterator[StripeStream]:
+    """Yield the streams of a stripe; all row indexes are read at once, as they lie together."""
+    ours = [s.content for s in content.streams if s.kind == ROW_INDEX]
+    stretches = [one for one in ours if isinstance(one, Stretch)]
+    start = min((one.offset for one in stretches), default=0)
+    end = max((one.offset + one.length for one in stretches), default=0)
+    stored = _read(source, Stretch(offset=start, length=end - start), tail.path)
+    for stream in content.streams:
+        if stream.kind != ROW_INDEX:
+            yield stream
+            continue
+        one = stream.content
+        if isinstance(one, Stretch):
+            at = one.offset - start
+            one = stored[at : at + one.length]
+        held = replace(stream, content=one)
+        yield with_row_index(source, tail, held, restate_bounds)
 
 
 def _joined(pieces: Iterable[Content]) -> Iterator[Content]:

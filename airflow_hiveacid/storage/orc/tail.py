@@ -45,7 +45,7 @@ from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -93,12 +93,16 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
     with fs.open_input_file(path) as source:
         end = source.size() if size is None else size
         data = _last_bytes(fs, source, path, end, min(end, _FIRST_READ_BYTES))
-        wanted = _tail_length(path, *_postscript(path, data), len(data))
+
+        def beginning() -> bytes:
+            return bytes(source.read_at(len(MAGIC), 0))
+
+        wanted = _tail_length(path, *_postscript(path, data, beginning), len(data))
         if len(MAGIC) + wanted > end:
             raise CorruptFileError(path=path, reason="its tail is longer than the file")
         if wanted > len(data):
             data = _last_bytes(fs, source, path, end, wanted)
-    return parse_tail(path, data, end)
+        return parse_tail(path, data, end, beginning)
 
 
 def _last_bytes(
@@ -120,15 +124,24 @@ def _last_bytes(
     return data
 
 
-def parse_tail(path: str, data: bytes, file_length: int) -> OrcTail:
+def parse_tail(
+    path: str, data: bytes, file_length: int, beginning: Callable[[], bytes] | None = None
+) -> OrcTail:
     """Parse a tail from the last bytes of a file; `data` may begin before the tail.
+
+    Args:
+        path: the file's path, for messages.
+        data: the last bytes.
+        file_length: the file's length in bytes.
+        beginning: a function that returns the first bytes of the file. By default, only `data` is
+            known.
 
     Raises:
         CorruptFileError: the bytes do not end with a tail, or the tail contradicts itself or
             `file_length`.
         UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
     """
-    postscript, end = _postscript(path, data)
+    postscript, end = _postscript(path, data, beginning)
     if _tail_length(path, postscript, end, len(data)) > len(data):
         raise CorruptFileError(path=path, reason="its tail is cut off")
     footer_start = end - postscript.footer_length
@@ -183,13 +196,21 @@ def serialize_tail(tail: OrcTail) -> bytes:
     return b"".join((metadata, footer, last, bytes([len(last)])))
 
 
-def _postscript(path: str, data: bytes) -> tuple[pb.PostScript, int]:
-    """Return the postscript and its start position in `data`."""
+def _postscript(
+    path: str, data: bytes, beginning: Callable[[], bytes] | None
+) -> tuple[pb.PostScript, int]:
+    """Return the postscript and its start position in `data`.
+
+    Presto and Hive 0.11 wrote magic bytes only at the beginning of the file. Then the magic bytes
+    are added to the returned postscript.
+    """
     start = len(data) - 1 - data[-1] if data else -1
     if start < 0:
         raise CorruptFileError(path=path, reason="it is too short for an ORC file")
     postscript = pb.PostScript()
     _parse(path, postscript, data[start:-1])
+    if not postscript.HasField("magic") and beginning is not None and beginning() == MAGIC:
+        postscript.magic = MAGIC
     if postscript.magic != MAGIC:
         raise CorruptFileError(path=path, reason="it does not end as an ORC file does")
     if postscript.compression_block_size > MOST_BLOCK_BYTES:
@@ -321,7 +342,8 @@ def _contradictions(type_: OrcType) -> Iterator[str]:
     if type_.kind not in _OF_ANY_WIDTH and len(type_.children) != _CHILDREN.get(
         type_.kind, len(type_.children)
     ):
-        yield f"has {len(type_.children)} child types, which its kind {type_.kind} does not allow"
+        kind = TypeKind(type_.kind).name.lower()
+        yield f"has {len(type_.children)} child types, which a {kind} cannot have"
     if type_.kind == TypeKind.STRUCT and len(type_.field_names) != len(type_.children):
         yield "is a struct that has fields without a name"
     if not all(
@@ -330,9 +352,7 @@ def _contradictions(type_: OrcType) -> Iterator[str]:
         yield "has field names that are not text"
     if type_.kind == TypeKind.UNION and not type_.children:
         yield "is a union without types"
-    # Hive 0.11 wrote no precision.
-    precision = type_.precision or MAX_PRECISION
-    if type_.kind == TypeKind.DECIMAL and not type_.scale <= precision <= MAX_PRECISION:
+    if type_.kind == TypeKind.DECIMAL and not type_.scale <= type_.precision <= MAX_PRECISION:
         yield f"is a decimal({type_.precision},{type_.scale})"
 
 

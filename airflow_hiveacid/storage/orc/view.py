@@ -27,16 +27,21 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import ConfigurationError, CorruptFileError
-from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    CorruptFileError,
+    UnsupportedFileError,
+)
+from airflow_hiveacid.format.types import MAX_PRECISION
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind, lacks_precision
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
 from airflow_hiveacid.storage.orc.splice import (
     Content,
     Stretch,
+    in_utc,
     splice,
     stripe_footer,
-    without_seconds,
 )
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -48,6 +53,7 @@ DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # ORC looks for time zone rules in this directory, even for UTC.
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
 _TAIL_GUESS_BYTES: Final = 16 * 1024
+_PRESENT: Final = 0
 TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 
@@ -69,13 +75,15 @@ class ColumnView:
 
     `columns` are column IDs; each becomes a column `c<ID>`, in this order. `flatten` is the ID of a
     struct below the root; its fields become top-level columns. If `flatten` is None, only the
-    root's children are shown. `stripes` are 0-based; None shows all.
+    root's children are shown. `stripes` are 0-based; None shows all. If `in_utc`, the stripes state
+    that they were written in UTC, whatever their footers say (`writer_time_zones`).
     """
 
     columns: tuple[int, ...]
     flatten: int | None = None
     stripes: tuple[int, ...] | None = None
     timestamps: ShowTimestamps = ShowTimestamps.WHOLE
+    in_utc: bool = False
 
 
 def read_view(
@@ -85,6 +93,7 @@ def read_view(
 
     Raises:
         CorruptFileError: the file cannot be decoded.
+        UnsupportedFileError: a map has a NULL key.
         ConfigurationError: decoding needs a time zone database, but it is missing.
         LocationPermissionError: reading the file is not permitted.
         StorageError: the file is missing, or reading failed for a different reason.
@@ -94,6 +103,7 @@ def read_view(
         return
     names = [f"c{column_id}" for column_id in view.columns]
     with file_errors("read", tail.path), _opened(fs, tail) as source:
+        _require_map_keys(source, tail, view)
         pieces, shown = _pieces(source, tail, shown, view)
         try:
             ahead = ReadAhead(source, tail, view.columns)
@@ -117,7 +127,18 @@ def read_view(
             ) from error
 
 
-def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]) -> frozenset[str]:
+def shown_scale(scale: int) -> int:
+    """Return the scale with which decimals without precision are shown.
+
+    Such values have any number of digits after the point, and Arrow would cut them after the sixth.
+    Java rounds them to the scale that counts for the type. One more digit decides how to round.
+    """
+    return min(scale + 1, MAX_PRECISION)
+
+
+def writer_time_zones(
+    fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
+) -> tuple[str, ...]:
     """Return the writer time zones of these stripes; "" for a stripe without a time zone.
 
     Raises:
@@ -127,13 +148,43 @@ def writer_time_zones(fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
     """
     with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
-        return frozenset(footer.writer_time_zone for footer in footers)
+        return tuple(footer.writer_time_zone for footer in footers)
 
 
 def _opened(fs: pafs.FileSystem, tail: OrcTail) -> pa.NativeFile:
     if tail.content is not None:
         return pa.BufferReader(tail.content)
     return fs.open_input_file(tail.path)
+
+
+def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) -> None:
+    """Check that no map has a NULL key, because a NULL key makes Arrow end the process.
+
+    Writers leave out the stream that marks NULLs if a column has none in a stripe. Statistics might
+    be wrong.
+    """
+    keys = {
+        tail.types[column_id].children[0]
+        for column_id in _below(tail, (c for c in view.columns if c != view.flatten))
+        if tail.types[column_id].kind == TypeKind.MAP
+    }
+    if not keys:
+        return
+    stripes = range(len(tail.stripes)) if view.stripes is None else view.stripes
+    for number in stripes:
+        footer = stripe_footer(source, tail, tail.footer.stripes[number])
+        if any(s.kind == _PRESENT and s.column in keys and s.length for s in footer.streams):
+            raise UnsupportedFileError(
+                path=tail.path,
+                reason="it has maps with a NULL key, which this reader cannot represent",
+            )
+
+
+def _below(tail: OrcTail, columns: Iterable[int]) -> Iterator[int]:
+    """Yield the IDs of these columns and of all columns inside them."""
+    for column_id in columns:
+        yield column_id
+        yield from _below(tail, tail.types[column_id].children)
 
 
 def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
@@ -149,10 +200,11 @@ def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
     root = footer.types[0]
     del root.field_names[:]
     root.field_names.extend(f"c{column_id}" for column_id in root.children)
-    if view.timestamps is ShowTimestamps.SECONDS:
-        for type_ in footer.types:
-            if type_.kind in TIMESTAMP_KINDS:
-                type_.kind = TypeKind.LONG
+    for type_, stored in zip(footer.types, tail.types, strict=True):
+        if view.timestamps is ShowTimestamps.SECONDS and type_.kind in TIMESTAMP_KINDS:
+            type_.kind = TypeKind.LONG
+        elif lacks_precision(type_):
+            type_.precision, type_.scale = stored.precision, shown_scale(stored.scale)
     return replace(tail, footer=footer, metadata=pb.Metadata())
 
 
@@ -180,7 +232,8 @@ def _pieces(
 ) -> tuple[list[Content], OrcTail]:
     """Return the pieces that form the file for Arrow, and the tail of that file."""
     pieces: list[Content]
-    if view.timestamps is ShowTimestamps.NANOS:
+    hides_seconds = view.timestamps is ShowTimestamps.NANOS
+    if hides_seconds or view.in_utc:
         timestamps = {i for i, t in enumerate(tail.types) if t.kind in TIMESTAMP_KINDS}
         chosen = range(len(tail.stripes)) if view.stripes is None else sorted(view.stripes)
 
@@ -188,7 +241,8 @@ def _pieces(
             statistics = tail.statistics(column_id, chosen[number])
             return max(statistics.values if statistics else 0, tail.stripes[chosen[number]].rows)
 
-        pieces, footer = without_seconds(source, shown, timestamps, values)
+        zeroed = timestamps if hides_seconds else frozenset[int]()
+        pieces, footer = in_utc(source, shown, zeroed, values)
         shown = replace(shown, footer=footer)
     else:
         end = max(stripe.offset + stripe.length for stripe in shown.stripes)

@@ -15,6 +15,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.state.small_files import combined
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -72,9 +73,18 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
 
     Raises:
         UnsupportedFileError, TypeMismatchError: a value is ambiguous, or cannot be stored
-            unchanged.
+            unchanged. Hive shows instants of 64 bits in its own time zone, and the merged file
+            would show all readers the same time.
         HiveAcidError: see `rows.read_rows` and `write.rows_writer`.
     """
+    for file in work.files if work.format is FileFormat.PARQUET else ():
+        if read_facts(file).clock is TimestampStorage.UTC:
+            raise UnsupportedFileError(
+                path=file.path,
+                reason="its timestamps are instants (isAdjustedToUTC), which each Hive shows in its"
+                " own time zone. Rewrite the table or partition in Hive: INSERT OVERWRITE with its"
+                " own rows",
+            )
     *others, last = _FORMS[work.format]
     for form in others:
         try:

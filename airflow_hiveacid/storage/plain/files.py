@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.table import READS_ORIGINALS
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.stores.locations import client_of, locate
@@ -55,6 +56,11 @@ class PlainFile:
         """
         return client_of(self.store)
 
+    @property
+    def is_in_directory(self) -> bool:
+        """Whether the file lies in a base or delta, where only writers of ACID tables write."""
+        return parse_directory_name(self.key.partition("/")[0]) is not None
+
     def knows(self, name: str) -> bool:
         """Return whether the file's partition has a column; a missing column is NULL."""
         return self.columns is None or any(column.name == name for column in self.columns)
@@ -79,8 +85,9 @@ def plain_files(
 
     Raises:
         CorruptFileError: there are delete events. An insert-only table must not have any.
-        UnsupportedFileError: a delta contains both visible and invisible rows. The same error is
-            raised if a file is outside of bases and deltas, and `with_originals` is False.
+        UnsupportedFileError: a delta contains both visible and invisible rows, or a file in a base
+            or delta may be data. The same error is raised if a file is outside of bases and deltas,
+            and `with_originals` is False.
     """
     for delta in state.deltas:
         if not delta.is_resolved:
@@ -123,4 +130,5 @@ def plain_files(
 def _entries(state: AcidState) -> Iterator[FileEntry]:
     yield from state.originals
     for directory in state.live:
+        directory.require_known_files(state.location)
         yield from directory.files

@@ -3,8 +3,9 @@
 Input is a location and a table. Output is `LoadableFile` values. Loaded files are copied byte by
 byte. So Hive 3.1, Hive 4 and our reader must all read the same rows from a file, without changing a
 value. Otherwise, the module refuses the file. Reasons for a refusal are different column names, a
-different column order, types that do not fit, and values in an unknown calendar. A refused file can
-instead be the source of an INSERT. This module must not depend on the directory layout of tables.
+different column order, types that do not fit, values in an unknown calendar, and whatever our
+reader refuses. A refused file can instead be the source of an INSERT. This module must not depend
+on the directory layout of tables.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ from airflow_hiveacid.storage.plain.parquet.footer import (
     TimestampStorage,
     read_facts,
 )
+from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
 from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,13 +156,15 @@ def _looked_at(
         case FileFormat.ORC:
             with file_errors("read", path):
                 tail = read_tail(client_of(store), path, length)
-            return _why_not_orc(tail, table.columns, generation), tail.rows
+            why = _why_not_orc(tail, table.columns, generation)
+            return why or _why_unread(table, uri, length), tail.rows
         case FileFormat.PARQUET:
             file = PlainFile(
                 store=store, path=path, key=path, length=length, format=FileFormat.PARQUET
             )
             facts = read_facts(file)
-            return _why_not_parquet(facts, table.columns, path), facts.rows
+            why = _why_not_parquet(facts, table.columns, path)
+            return why or _why_unread(table, uri, length), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise UnsupportedFileError(
                 path=path,
@@ -168,6 +173,28 @@ def _looked_at(
             )
         case other:
             assert_never(other)
+
+
+def _why_unread(table: TableInfo, uri: str, length: int) -> str | None:
+    """Return why our reader refuses a file; None if it reads the file.
+
+    After the load, each read and compaction of the table depends on this reader. The footers prove
+    all that it needs, except for the values of timestamps. So all timestamps are read.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+    """
+    store, path = locate(uri)
+    file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)
+    timed = [c.name for c in table.columns if holds(parse_type(c.type), _TIMESTAMP)]
+    try:
+        read = partial(read_rows, file, table.columns, timestamps=TimestampForm.PAIR)
+        next(read(), None)
+        for _ in read(data_columns=timed) if timed else ():
+            pass
+    except UnsupportedFileError as error:
+        return f"this provider could not read its rows ({error})"
+    return None
 
 
 def _why_not_orc(

@@ -7,7 +7,7 @@ because it does not convert a file's rows (OrcRawRecordMerger). This module must
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.types import (
     ArrayType,
@@ -19,7 +19,7 @@ from airflow_hiveacid.format.types import (
     StructType,
     VarcharType,
 )
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcCalendar, TypeKind, Writer
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
     from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-_JAVA: Final = 0
 
 
 def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911
@@ -71,12 +69,12 @@ def _are_stored_as(
 def are_old_values_known(tail: OrcTail) -> bool:
     """Return whether all readers show the same values for all dates and timestamps of a file.
 
-    Java's writer stores the calendar in the file, but other writers do not. Arrow writes negative
-    nanoseconds before 1970. Hive cannot read negative nanoseconds.
+    Java's writer stores the calendar in the file since ORC 1.6, but other writers do not. Arrow
+    writes negative nanoseconds before 1970. Hive cannot read negative nanoseconds.
     """
-    return tail.footer.writer == _JAVA or all(
-        _is_young(tail, column_id, type_.kind) for column_id, type_ in enumerate(tail.types)
-    )
+    if tail.footer.writer == Writer.JAVA and tail.calendar is not OrcCalendar.UNKNOWN:
+        return True
+    return all(_is_young(tail, column_id, type_.kind) for column_id, type_ in enumerate(tail.types))
 
 
 def _is_young(tail: OrcTail, column_id: int, kind: int) -> bool:

@@ -83,6 +83,7 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
                 batch_rows=batch_rows,
                 timestamps=timestamps,
                 matching=matching,
+                is_hives=file.is_in_directory,
             )
             rows = (pa.RecordBatch.from_struct_array(batch.column(ROW)) for batch in events)
         case FileFormat.PARQUET:

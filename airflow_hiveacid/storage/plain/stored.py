@@ -8,31 +8,49 @@ depend on snapshots.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.types import (
+    ArrayType,
+    CharType,
+    DecimalType,
+    HiveType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    VarcharType,
+    parse_type,
+)
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW, ROW_COLUMN_ID
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro.rows import avro_columns
+from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet.footer import read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.char_text import longest, unpadded
+from airflow_hiveacid.storage.values.convert import Matching, plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyarrow import fs as pafs
 
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.footer import OrcTail
+    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
     from airflow_hiveacid.storage.plain.files import PlainFile
 
 _BEGINNINGS: Final = {
@@ -40,6 +58,12 @@ _BEGINNINGS: Final = {
     b"PAR1": FileFormat.PARQUET,
     b"Obj\x01": FileFormat.AVRO,
 }
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_OTHER_COLUMNS: Final = (
+    "its columns are not those of the table, so a column was dropped, renamed or moved"
+)
+# Reading with this type cuts no text that a column of char or varchar may have.
+_LONG: Final = "varchar(65535)"
 
 
 def format_by_content(fs: pafs.FileSystem, path: str) -> FileFormat | None:
@@ -132,13 +156,133 @@ def stored_rows(
                 if events.num_rows:
                     yield pa.RecordBatch.from_struct_array(events.column(ROW))
             return
-    yield from read_rows(
+    cut = {
+        column.name: type_
+        for column in columns
+        if file.format is not FileFormat.ORC
+        and isinstance(type_ := parse_type(column.type), CharType | VarcharType)
+    }
+    if file.format is FileFormat.TEXT:
+        check_lines(file, file.text, len(columns))
+    for batch in read_rows(
         file,
-        columns,
+        [replace(column, type=_LONG) if column.name in cut else column for column in columns],
         data_columns=data_columns,
         batch_rows=batch_rows,
         timestamps=TimestampForm.PAIR,
+    ):
+        yield _uncut(file, batch, cut)
+
+
+def why_not_as_defined(
+    file: PlainFile,
+    tail: OrcTail | None,
+    columns: Sequence[Column],
+    used: Sequence[Column],
+    *,
+    is_outside: bool,
+) -> str | None:
+    """Return why a file's own columns cannot be compared with those of the table, or None.
+
+    A value is compared only if the file stores it with the table's type, or with a type whose
+    values the table's type keeps unchanged. The tail of an ORC file is given. Whether an ORC file
+    lacks a column, or has it at another place, is checked by its reader.
+
+    Args:
+        file: the file.
+        tail: its tail, if it is an ORC file.
+        columns: the columns that the file may have, in the table's order.
+        used: the columns to compare.
+        is_outside: True if the file is outside the table, so that it may have other columns, too.
+
+    Raises:
+        StorageError: the file is damaged, or cannot be read.
+    """
+    types = {column.name: parse_type(column.type) for column in used}
+    names = [column.name for column in columns]
+    found = [name.lower() for name in columns_in(file, tail) or ()]
+    if tail is not None:
+        if not is_outside and len(found) > len(names):
+            return _OTHER_COLUMNS
+        struct_id = tail.column_id(*row_path(tail)) or 0
+        plans = plan_fields(tail, struct_id, columns, wanted=used, form=TimestampForm.PAIR)
+        return _first_other(
+            plan.field.name
+            for plan, wanted in zip(plans, types.values(), strict=True)
+            if plan.column_id is not None and not _is_kept(tail.types, plan.column_id, wanted)
+        )
+    if not is_outside and found != names[: len(found)]:
+        return _OTHER_COLUMNS
+    nested = {
+        name: t for name, t in types.items() if isinstance(t, ArrayType | MapType | StructType)
+    }
+    if file.format is FileFormat.AVRO:
+        return _first_other(name for name, wanted in nested.items() if _has_parts(wanted))
+    facts = read_facts(file) if nested else None
+    return _first_other(
+        name
+        for name, wanted in nested.items()
+        if facts is not None
+        and (at := FieldPositions(facts.schema, file.path).of(name)) is not None
+        and not is_exactly(facts, facts.schema.field(at).type, wanted)
     )
+
+
+def _first_other(names: Iterable[str]) -> str | None:
+    name = next(iter(names), None)
+    return name and f"column {name} is not stored with the type that it has in the table"
+
+
+def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:
+    """Return whether the type keeps all values of an ORC column unchanged."""
+    found = types[column_id]
+    match wanted:
+        case PrimitiveType(name=name) if name in _INTEGERS:
+            return found.kind in [
+                PRIMITIVE_KINDS[n] for n in _INTEGERS[: _INTEGERS.index(name) + 1]
+            ]
+        case PrimitiveType(name="string"):
+            return found.kind in (TypeKind.STRING, TypeKind.VARCHAR)
+        case VarcharType(length=length):
+            return found.kind == TypeKind.VARCHAR and found.maximum_length <= length
+        case DecimalType(precision=precision, scale=scale):
+            whole = found.precision - found.scale
+            return (
+                found.kind == TypeKind.DECIMAL
+                and found.scale <= scale
+                and whole <= precision - scale
+            )
+        case _:
+            return is_stored_as(types, column_id, wanted)
+
+
+def _has_parts(wanted: HiveType) -> bool:
+    """Return whether a type is or contains a struct, char or varchar, at any depth."""
+    match wanted:
+        case ArrayType(element=element):
+            return _has_parts(element)
+        case MapType(key=key, value=value):
+            return _has_parts(key) or _has_parts(value)
+        case _:
+            return isinstance(wanted, StructType | CharType | VarcharType)
+
+
+def _uncut(
+    file: PlainFile, batch: pa.RecordBatch, types: Mapping[str, CharType | VarcharType]
+) -> pa.RecordBatch:
+    """Check that no text is longer than its column's type; remove the padding of char."""
+    for at, name in enumerate(batch.schema.names):
+        if name not in types:
+            continue
+        texts = batch.column(at)
+        if isinstance(types[name], CharType):
+            texts = unpadded(texts)
+            batch = batch.set_column(at, name, texts)
+        if longest(texts) > types[name].length:
+            raise UnsupportedFileError(
+                path=file.path, reason=f"a text in it is longer than the type of column {name}"
+            )
+    return batch
 
 
 def _has_rows(fs: pafs.FileSystem, tail: OrcTail) -> bool:

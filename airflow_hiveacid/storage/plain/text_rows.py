@@ -54,6 +54,9 @@ def is_compressed(name: str) -> bool:
     return posixpath.splitext(name)[1] in _COMPRESSIONS.keys() | _OTHER_CODECS
 
 
+_USUAL_NULLS: Final = frozenset({"\\N", ""})
+_CONTROL: Final = r"[\x00-\x08\x0b-\x1f]"
+
 LONGEST_LINE_BYTES: Final = 16 << 20
 """The maximum length of a line; a file with a longer line is refused."""
 
@@ -111,6 +114,35 @@ def text_rows(
         else:
             none = pa.Array.from_buffers(pa.struct([]), texts.num_rows, [None])
             yield pa.RecordBatch.from_struct_array(none)
+
+
+def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:
+    """Check that nothing shows that a file was written in a different form.
+
+    Raises:
+        UnsupportedFileError: a line has fewer or more fields, a field has a control character, or
+            readers ignore lines or texts.
+        StorageError, LocationPermissionError: the file cannot be read.
+    """
+    if form.header_lines or form.null_text not in _USUAL_NULLS:
+        raise UnsupportedFileError(
+            path=file.path,
+            reason="readers skip its first lines"
+            if form.header_lines
+            else "readers take a text in it for NULL",
+        )
+    for texts in _texts(file, form):
+        if texts.num_columns != fields:
+            raise UnsupportedFileError(
+                path=file.path,
+                reason=f"a line has {texts.num_columns} fields, and the table has {fields} columns,"
+                " so it may have other columns or delimiters",
+            )
+        if any(pc.any(pc.match_substring_regex(c, _CONTROL)).as_py() for c in texts.columns):
+            raise UnsupportedFileError(
+                path=file.path,
+                reason="it has control characters, which may be delimiters of another definition",
+            )
 
 
 def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveType]:

@@ -195,7 +195,7 @@ class PlainOrcWriter(OrcFile[int]):
 
     def _tail(self) -> OrcTail:
         types = plain_types(self._columns)
-        return whole_tail(self._segments, types, self._nul_column_ids, path=self._path)
+        return whole_tail(self._parts, types, self._nul_column_ids, path=self._path)
 
 
 class ParquetWriter(AbortsUnlessClosed):
@@ -223,6 +223,7 @@ class ParquetWriter(AbortsUnlessClosed):
         self._nodes = types_from(columns, 1)
         wanted = row_type(columns)
         self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in wanted])
+        ordered = [name for field in self._schema for name in _ordered(field)]
         self._rows = 0
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
@@ -237,7 +238,8 @@ class ParquetWriter(AbortsUnlessClosed):
                 compression=_COMPRESSIONS.get(options.compression, "gzip"),
                 use_deprecated_int96_timestamps=True,
                 store_schema=False,
-                write_statistics=[name for field in self._schema for name in _bounded(field)],
+                write_statistics=ordered,
+                use_dictionary=ordered,
             )
         self._is_open = True
 
@@ -321,21 +323,22 @@ def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
     return type_
 
 
-def _bounded(field: pa.Field, below: str = "") -> Iterator[str]:
-    """Yield the Parquet names of the columns that get minimum and maximum statistics.
+def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
+    """Yield the Parquet names of the columns that get statistics and dictionaries.
 
-    Floating-point columns get no such statistics, because Arrow ignores NaN when it computes them.
-    With such statistics, a reader that sorts NaN as the greatest number would wrongly skip rows.
+    Floating-point columns get none, because readers skip rows by them. Arrow's statistics ignore
+    NaN, but some readers sort NaN as the greatest number. In a dictionary, readers that look for
+    0.0 do not find -0.0.
     """
     type_, name = field.type, f"{below}{field.name}"
     if pa.types.is_struct(type_):
         for child in type_:
-            yield from _bounded(child, f"{name}.")
+            yield from _ordered(child, f"{name}.")
     elif pa.types.is_map(type_):
         for child in (type_.key_field, type_.item_field):
-            yield from _bounded(child, f"{name}.key_value.")
+            yield from _ordered(child, f"{name}.key_value.")
     elif pa.types.is_list(type_):
-        yield from _bounded(pa.field("element", type_.value_type), f"{name}.list.")
+        yield from _ordered(pa.field("element", type_.value_type), f"{name}.list.")
     elif not pa.types.is_floating(type_):
         yield name
 

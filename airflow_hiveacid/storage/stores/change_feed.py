@@ -42,7 +42,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreError,
     TransactionError,
 )
-from airflow_hiveacid.format.names import STAGING_PREFIX, staging_directory
+from airflow_hiveacid.format.names import STAGING_PREFIX, staging_directory, stays_below
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
@@ -54,6 +54,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.json_files import whole_number
 from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
@@ -160,7 +161,7 @@ class ChangeFeed:
     def _note(self, since: int) -> FeedNote | None:
         fs, path = open_location(f"{self.uri_of(since)}/{_NOTE}")
         try:
-            return _note_in(self.location, read_bytes(fs, path))
+            return feed_note(self.location, read_bytes(fs, path))
         except FileNotFoundError:
             return None  # a writer was killed before it completed the range
 
@@ -307,7 +308,12 @@ def _text_of(note: FeedNote) -> bytes:
     return json.dumps(body, sort_keys=True).encode()
 
 
-def _note_in(location: str, content: bytes) -> FeedNote:
+def feed_note(location: str, content: bytes) -> FeedNote:
+    """Parse the note of a range.
+
+    Raises:
+        FeedError: the note is invalid, or leads to a path outside the range.
+    """
     try:
         body = json.loads(content)
         if body.pop("version") != _NOTE_VERSION:
@@ -315,6 +321,14 @@ def _note_in(location: str, content: bytes) -> FeedNote:
             raise FeedError(location=location, reason=reason)
         keys = body.get("keys")
         lists = {"files": tuple(body["files"]), "keys": None if keys is None else tuple(keys)}
-        return FeedNote(**{**body, **lists})
+        note = FeedNote(**{**body, **lists})
+        # The feed's readers get these paths. A note may not lead them to another directory.
+        paths = [*note.files, *([note.directory] if note.directory else [])]
+        if not all(stays_below(path) and "/" not in path for path in paths):
+            raise FeedError(location=location, reason="its last note names a path elsewhere")
+        numbers = (note.since, note.until, note.size_bytes, *note.rows.values())
+        for number in (*numbers, *note.births.values(), note.contract or 0):
+            whole_number(number)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FeedError(location=location, reason=f"its last note is invalid: {error!r}") from error
+    return note

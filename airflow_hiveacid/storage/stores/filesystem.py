@@ -7,9 +7,12 @@ not depend on the content of files.
 from __future__ import annotations
 
 import errno
+import os
 import posixpath
+import stat
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -21,6 +24,7 @@ from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     LocationPermissionError,
     StorageError,
+    StoreFullError,
     StoreUnavailableError,
 )
 from airflow_hiveacid.format.names import staging_directory
@@ -35,7 +39,11 @@ ASIDE_PREFIX: Final = "_tmp_"
 """The name prefix of temporary files that `write_new` creates; a killed writer leaves its file
 behind."""
 
+_LOCAL_TYPE: Final = "local"
+_RIGHTS_OF_FILE: Final = 0o666
+_RIGHTS_OF_DIRECTORY: Final = 0o2777  # with the bit by which new files inherit the group
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_FULL: Final = frozenset({errno.EDQUOT, errno.ENOSPC})
 # Error numbers of temporary failures.
 _PASSING: Final = frozenset(
     {
@@ -64,6 +72,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
     Raises:
         ConfigurationError: the file is encrypted, and no key provider is configured.
         LocationPermissionError: the file system denied the action.
+        StoreFullError: the store is full, or a quota is exceeded.
         StoreUnavailableError: the store could not be reached, or temporarily refuses changes.
         StorageError: the action failed for a different reason.
     """
@@ -78,6 +87,8 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
             ) from error
         if error.errno == NO_KEY:
             raise ConfigurationError(f"cannot {action} {path}: {error}") from error
+        if error.errno in _FULL:
+            raise StoreFullError(location=path, action=action, reason=str(error)) from error
         if error.errno in _PASSING:
             raise StoreUnavailableError(location=path, action=action, reason=str(error)) from error
         raise StorageError(f"cannot {action} {path}: {error}") from error
@@ -131,50 +142,100 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
         return content
 
 
-def write_bytes(fs: pafs.FileSystem, path: str, content: bytes) -> None:
+def write_bytes(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | None = None) -> None:
     """Write a small file, replacing an existing file; create missing parent directories.
+
+    `like` is as in `open_up`, for the file and for the created directories.
 
     Raises:
         LocationPermissionError: writing is not permitted.
         StorageError: writing failed for another reason.
     """
+    make_directory(fs, posixpath.dirname(path), like=like)
     with storage_errors("write", path):
-        fs.create_dir(posixpath.dirname(path), recursive=True)
         with fs.open_output_stream(path, compression=None) as stream:
             stream.write(content)
+        if like is not None:
+            open_up(fs, path, like)
 
 
-def write_new(fs: pafs.FileSystem, path: str, content: bytes) -> None:
+def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | None = None) -> None:
     """Write a small file so that it appears whole or not at all.
 
     The function writes the content to a hidden file in the same directory, and renames that file.
-    On a store without renames, every new file appears whole.
+    On a store without renames, every new file appears whole. `like` is as in `write_bytes`.
 
     Raises:
         LocationPermissionError: writing is not permitted.
         StorageError: writing failed for another reason.
     """
     if not traits_of(fs).renames:
-        write_bytes(fs, path, content)
+        write_bytes(fs, path, content, like=like)
         return
     aside = posixpath.join(posixpath.dirname(path), f"{ASIDE_PREFIX}{uuid.uuid4().hex}")
     try:
-        write_bytes(fs, aside, content)
+        write_bytes(fs, aside, content, like=like)
         move(fs, aside, path)
     except BaseException:
         delete_file(fs, aside)
         raise
 
 
-def make_directory(fs: pafs.FileSystem, path: str) -> None:
+def make_directory(fs: pafs.FileSystem, path: str, *, like: str | None = None) -> None:
     """Create a directory and its missing parents, unless it exists.
+
+    `like` is as in `open_up`, for the created directories.
 
     Raises:
         LocationPermissionError: creation is not permitted.
         StorageError: creation failed for another reason.
     """
+    missing = []
+    if like is not None and fs.type_name == _LOCAL_TYPE:
+        above = (path, *map(str, PurePosixPath(path).parents))
+        missing = [one for one in above if not os.path.lexists(one)]
     with storage_errors("write", path):
         fs.create_dir(path, recursive=True)
+        for one in reversed(missing):
+            open_up(fs, one, str(like))
+
+
+def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
+    """Give a new file, or directory with content, the rights and the group of a directory.
+
+    On a local disk, the umask of a process decides about the rights of what it creates. But the
+    files of a table belong to all users of the table's directory. On HDFS, the name node sets the
+    group, and an access control list or the setting fs.permissions.umask-mode decides.
+
+    Args:
+        fs: the file system.
+        path: the new file or directory.
+        like: the path of the table's directory. A right that `path` already has, stays.
+
+    Raises:
+        OSError: the rights cannot be changed.
+    """
+    if fs.type_name != _LOCAL_TYPE:
+        return
+    with suppress(FileNotFoundError):  # another process has removed it meanwhile
+        wanted = os.stat(like)  # noqa: PTH116 - paths are texts here
+        _open_up(path, wanted)
+        for top, directories, files in os.walk(path):
+            for name in (*directories, *files):
+                _open_up(posixpath.join(top, name), wanted)
+
+
+def _open_up(path: str, wanted: os.stat_result) -> None:
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        return
+    if found.st_gid != wanted.st_gid:
+        with suppress(PermissionError):  # the user is not a member of that group
+            os.chown(path, -1, wanted.st_gid)
+    rights = _RIGHTS_OF_DIRECTORY if stat.S_ISDIR(found.st_mode) else _RIGHTS_OF_FILE
+    mode = stat.S_IMODE(found.st_mode)
+    if mode | (wanted.st_mode & rights) != mode:
+        os.chmod(path, mode | (wanted.st_mode & rights))  # noqa: PTH101
 
 
 def exists(fs: pafs.FileSystem, path: str) -> bool:

@@ -48,6 +48,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     file_errors,
     make_directory,
     move,
+    open_up,
     rename_directory,
     storage_errors,
     write_bytes,
@@ -189,7 +190,7 @@ class Staging:
             StorageError: creation failed for another reason.
         """
         path = self.path_for(directory)
-        make_directory(*open_location(path))
+        make_directory(*open_location(path), like=self._shared_like)
         return path
 
     def add_version_file(self, directory: DirectoryText) -> None:
@@ -236,10 +237,17 @@ class Staging:
                 raise DirectoryExistsError(path=f"{table}/{directory}")
             if not exists(fs, f"{root}/{directory}"):
                 raise StorageError(f"cannot publish {root}/{directory}: it was not built")
-        make_directory(fs, table)
+        make_directory(fs, table, like=self._shared_like)
         for directory in directories:
+            with storage_errors("open up", f"{root}/{directory}"):
+                open_up(fs, f"{root}/{directory}", table)
             rename_directory(fs, f"{root}/{directory}", f"{table}/{directory}")
         return tuple(self.final_path(directory) for directory in directories)
+
+    @property
+    def _shared_like(self) -> str:
+        """The path of the directory whose rights staged and published files get."""
+        return open_location(self.home or self.location)[1]
 
     @property
     def renames(self) -> bool:

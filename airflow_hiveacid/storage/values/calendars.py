@@ -1,10 +1,10 @@
 """Convert days before 1582-10-15 from the hybrid to the proleptic Gregorian calendar.
 
 An ORC file's footer can state the calendar of its dates and timestamps. Hive 4 writes the hybrid
-calendar (Julian before 1582-10-15). Hive 3.1 writes the proleptic calendar, but does not record
-this in the file. Arrow ignores the calendar. A date keeps its label (year, month, day). So a hybrid
-day becomes the proleptic day with the same label (CalendarUtils.convertDateToProleptic in Hive's
-storage API). The module takes and returns NumPy arrays of days and seconds since 1970-01-01.
+calendar (Julian before 1582-10-15). Arrow ignores the calendar. A date keeps its label (year,
+month, day). So a hybrid day becomes the proleptic day with the same label
+(CalendarUtils.convertDateToProleptic in Hive's storage API). The module takes and returns NumPy
+arrays of days and seconds since 1970-01-01.
 
 Example:
     >>> to_proleptic_days(np.array([-719164, -141428, -141427]))
@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail
+from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, TypeKind, Writer
 
 SWITCHOVER: Final = dt.date(1582, 10, 15)
 """The first day of the Gregorian calendar."""
@@ -30,7 +30,7 @@ SWITCHOVER_DAY: Final = -141427
 EPOCH: Final = dt.date(1970, 1, 1)
 _SECONDS_A_DAY: Final = 86400
 _JULIAN_DAY_OF_EPOCH: Final = 2440588
-_JAVA_WRITER: Final = 0
+_MILLIS: Final = 1000
 # OrcFile.WriterVersion ORC_135: the first writer version in files of Hive 3.
 _FIRST_OF_HIVE_3: Final = 6
 
@@ -42,14 +42,20 @@ def day_of(date: dt.date) -> int:
     return (date - EPOCH).days
 
 
-def is_hybrid(tail: OrcTail) -> bool:
-    """Return True if a file's dates before 1582-10-15 are in the hybrid calendar.
+def is_hybrid(tail: OrcTail, *, is_hives: bool) -> bool:
+    """Return True if a file's dates before 1582-10-15 are read in the hybrid calendar.
 
-    A file without a calendar in its footer was written before ORC 1.6. Hive 2 wrote the hybrid
-    calendar. Hive 3.1 (with Java's LocalDate) and writers in other languages wrote the proleptic
-    calendar. Hive 4 reads all files without a calendar as hybrid. So Hive 4 shows early dates from
-    Hive 3.1 with an error of two days. This function returns the calendar that the writer really
-    used.
+    ORC's Java writer states the calendar since 1.6, but other writers do not. Hive 4 and Spark read
+    every file that states no calendar as hybrid, whatever its writer. This function does the same
+    for files of flat tables, which any program may have written: Spark 2.3 to 3.1 wrote the hybrid
+    calendar, and its files look like those of Hive 3.1. Files of ACID tables come from few writers:
+    Hive 2 wrote the hybrid calendar; Hive 3.1 (with Java's LocalDate) and Trino wrote the proleptic
+    calendar. This function returns the calendar that these writers used.
+
+    Args:
+        tail: the file's tail.
+        is_hives: True if the file was written into an ACID table: it has the ACID columns, or lies
+            in a base or delta of an insert-only table.
     """
     match tail.calendar:
         case OrcCalendar.JULIAN_GREGORIAN:
@@ -57,8 +63,27 @@ def is_hybrid(tail: OrcTail) -> bool:
         case OrcCalendar.PROLEPTIC_GREGORIAN:
             return False
         case OrcCalendar.UNKNOWN:
-            is_java = tail.footer.writer == _JAVA_WRITER
-            return is_java and tail.postscript.writer_version < _FIRST_OF_HIVE_3
+            is_java = tail.footer.writer == Writer.JAVA
+            is_old = is_java and tail.postscript.writer_version < _FIRST_OF_HIVE_3
+            return is_old or not is_hives
+
+
+def may_have_old_days(tail: OrcTail, column_id: int) -> bool:
+    """Return True if a date or timestamp column may have values before 1582-10-15.
+
+    The result is based on statistics, and is True if the file has none.
+    """
+    statistics = tail.statistics(column_id) if tail.row_index_stride else None
+    if statistics is None or not statistics.HasField("values"):
+        return True
+    if not statistics.values:
+        return False
+    if tail.types[column_id].kind == TypeKind.DATE:
+        dates = statistics.dates
+        return not (dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY)
+    times = statistics.timestamps
+    least = SWITCHOVER_DAY * _SECONDS_A_DAY * _MILLIS
+    return not (times.HasField("minimum_utc") and times.minimum_utc >= least)
 
 
 def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:

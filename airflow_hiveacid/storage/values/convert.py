@@ -10,6 +10,7 @@ The module must not depend on row identities or file paths.
 from __future__ import annotations
 
 import enum
+import logging
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,9 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.types import (
     parse_type,
 )
-from airflow_hiveacid.storage.values.calendars import is_hybrid
+from airflow_hiveacid.storage.orc.footer import OrcCalendar
+from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
+from airflow_hiveacid.storage.values.calendars import is_hybrid, may_have_old_days
 from airflow_hiveacid.storage.values.converters import (
     ColumnFile,
     Convert,
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
+    from airflow_hiveacid.storage.values.time_zones import TimeZone
 
+_log: Final = logging.getLogger(__name__)
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 
 
@@ -47,9 +52,9 @@ _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")
 class FieldPlan:
     """The plan to read one column of the table from one file.
 
-    `column_id` is None if the file does not have the column. If `is_split`, the column may have
-    timestamps outside the range of Arrow's nanoseconds. Then `convert` also needs an array of the
-    column's seconds.
+    `column_id` is None if the file does not have the column. If `is_split`, the column has
+    timestamps that Arrow cannot read: they may be outside the range of its nanoseconds, or were not
+    written in UTC. Then `convert` also needs an array of the column's seconds.
     """
 
     field: pa.Field
@@ -93,6 +98,8 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
     wanted: Sequence[Column],
     form: TimestampForm,
     matching: Matching = Matching.NAME,
+    zone: TimeZone | None = None,
+    is_hives: bool = False,
 ) -> tuple[FieldPlan, ...]:
     """Plan how to read columns from the struct with this column ID.
 
@@ -103,6 +110,8 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
         wanted: the columns to plan for, in the order of the result.
         form: the form of timestamps in the result.
         matching: the method of finding columns.
+        zone: the time zone of the writer; None means UTC.
+        is_hives: whether a file without ACID columns was written into an ACID table (`is_hybrid`).
 
     Raises:
         InvalidNameError: a type string is not a Hive type.
@@ -110,7 +119,8 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
             column may have been renamed.
     """
     types = tail.types
-    source = ColumnFile(tail=tail, types=types, form=form, hybrid=is_hybrid(tail))
+    hybrid = is_hybrid(tail, is_hives=is_hives or struct_id != 0)
+    source = ColumnFile(tail=tail, types=types, form=form, hybrid=hybrid, zone=zone)
     struct = types[struct_id]
     by_position = matching is Matching.POSITION or all(
         _POSITIONAL.match(name) for name in struct.field_names
@@ -123,7 +133,23 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
         position = positions[column.name]
         column_id = _at(struct, position) if by_position else child_named(struct, column.name)
         plans.append(_field_plan(source, column, column_id))
+    _tell_guess(source, [plan.column_id for plan in plans if plan.column_id is not None])
     return tuple(plans)
+
+
+def _tell_guess(source: ColumnFile, column_ids: Sequence[int]) -> None:
+    tail = source.tail
+    if tail.calendar is OrcCalendar.UNKNOWN and any(
+        may_have_old_days(tail, dated)
+        for column_id in column_ids
+        for dated in source.dated_below(column_id)
+    ):
+        _log.warning(
+            "ORC file does not state its calendar: days before 1582-10-15 are read in the %s"
+            " calendar path=%s",
+            "hybrid" if source.hybrid else "proleptic Gregorian",
+            tail.path,
+        )
 
 
 def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> FieldPlan:
@@ -135,7 +161,11 @@ def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> Fi
     return FieldPlan(
         field=field,
         column_id=column_id,
-        is_split=any(may_overflow(source.tail, t) for t in source.timestamps_below(column_id)),
+        is_split=any(
+            source.zone_of(source.types[t]) is not None or may_overflow(source.tail, t)
+            for t in source.dated_below(column_id)
+            if source.types[t].kind in TIMESTAMP_KINDS
+        ),
         convert=converter(source, column_id, wanted, column.name),
     )
 

@@ -29,11 +29,19 @@ from airflow_hiveacid.format.types import (
     UnionType,
     VarcharType,
 )
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
+from airflow_hiveacid.storage.orc.footer import (
+    PRIMITIVE_KINDS,
+    OrcTail,
+    OrcType,
+    TypeKind,
+    hive_text,
+    lacks_precision,
+)
+from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
-from airflow_hiveacid.storage.values.promotion import fit_length, promote
+from airflow_hiveacid.storage.values.promotion import OutOfRangeError, fit_length, promote
 from airflow_hiveacid.storage.values.timestamps import (
     PAIR_TYPE,
     TimestampForm,
@@ -47,7 +55,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_TIMESTAMPS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+    from airflow_hiveacid.storage.values.time_zones import TimeZone
+
+_DATED: Final = frozenset({TypeKind.DATE}) | TIMESTAMP_KINDS
 _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _UTC: Final = "UTC"
 
@@ -64,18 +74,26 @@ TAG: Final = "tag"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFile:
-    """The properties of a file that are needed to convert its columns."""
+    """The properties of a file that are needed to convert its columns.
+
+    `zone` is the time zone of the writer; None means UTC.
+    """
 
     tail: OrcTail
     types: tuple[OrcType, ...]
     form: TimestampForm
     hybrid: bool
+    zone: TimeZone | None
 
-    def timestamps_below(self, column_id: int) -> list[int]:
-        """Return the column IDs of all timestamps in a column, at any depth."""
+    def zone_of(self, type_: OrcType) -> TimeZone | None:
+        """Return the time zone of the stored values of a timestamp type; None means UTC."""
+        return self.zone if type_.kind == TypeKind.TIMESTAMP else None
+
+    def dated_below(self, column_id: int) -> list[int]:
+        """Return the column IDs of all dates and timestamps in a column, at any depth."""
         type_ = self.types[column_id]
-        below = [found for child in type_.children for found in self.timestamps_below(child)]
-        return [column_id, *below] if type_.kind in _TIMESTAMPS else below
+        below = [found for child in type_.children for found in self.dated_below(child)]
+        return [column_id, *below] if type_.kind in _DATED else below
 
 
 def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
@@ -144,6 +162,9 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
             ]
             return _union(parts, read_type(wanted, source.form))
         case _:
+            if lacks_precision(source.tail.footer.types[column_id]):
+                _require_room(source.tail, column_id, name)
+                return _of_any_scale(source, type_, wanted, name)
             return _leaf(source, type_, wanted, name)
 
 
@@ -221,7 +242,9 @@ def _mask(array: pa.Array) -> pa.Array | None:
 def _leaf(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     if _is_same(type_, wanted):
         return (
-            _timestamp(source, type_, name) if type_.kind in _TIMESTAMPS else _plain(source, type_)
+            _timestamp(source, type_, name)
+            if type_.kind in TIMESTAMP_KINDS
+            else _plain(source, type_)
         )
     if isinstance(wanted, CharType | VarcharType) and type_.kind in _STRINGS:
         return _fitted(_plain(source, type_), wanted)
@@ -237,7 +260,7 @@ def _is_same(type_: OrcType, wanted: HiveType) -> bool:
             same_text = name == "string" and type_.kind in (TypeKind.VARCHAR, TypeKind.CHAR)
             return same_text or type_.kind == PRIMITIVE_KINDS[name]
         case DecimalType(precision=precision, scale=scale):
-            found = (type_.precision or MAX_PRECISION, type_.scale)
+            found = (type_.precision, type_.scale)
             return type_.kind == TypeKind.DECIMAL and found == (precision, scale)
         case VarcharType(length=length):
             return type_.kind == TypeKind.VARCHAR and 0 < type_.maximum_length <= length
@@ -252,7 +275,7 @@ def _timestamp(source: ColumnFile, type_: OrcType, name: str) -> Convert:
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         if seconds is None and source.form is TimestampForm.NANOSECONDS:
             return array
-        found = instants(array, seconds, hybrid=source.hybrid)
+        found = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
         return in_form(found, source.form, zone, path=source.tail.path, column=name)
 
     return convert
@@ -262,10 +285,10 @@ def _plain(source: ColumnFile, type_: OrcType) -> Convert:
     """Return a conversion within a type: to proleptic dates, unpadded chars or timestamp pairs."""
 
     def pairs(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
-        found = instants(array, seconds, hybrid=source.hybrid)
+        found = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
         return in_form(found, TimestampForm.PAIR, None, path=source.tail.path, column="")
 
-    if type_.kind in _TIMESTAMPS:
+    if type_.kind in TIMESTAMP_KINDS:
         return pairs
     if type_.kind == TypeKind.CHAR:
         return lambda array, _seconds: unpadded(array)
@@ -283,22 +306,64 @@ def _proleptic(array: pa.Array) -> pa.Array:
     return pa.array(shifted, mask=_numpy_mask(array)).cast(pa.date32())
 
 
+def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
+    """Check that 38 digits can hold a column of decimals without precision as Arrow shows them.
+
+    Raises:
+        UnsupportedFileError: the column's statistics do not prove this.
+    """
+    found = tail.statistics(column_id) if tail.row_index_stride else None
+    bounds = () if found is None else (found.decimals.minimum, found.decimals.maximum)
+    most = MAX_PRECISION - shown_scale(tail.types[column_id].scale)
+    digits = [len(bound.lstrip("-").partition(".")[0]) for bound in bounds if bound]
+    if tail.rows and (len(digits) != len(bounds) or not digits or max(digits) > most):
+        raise UnsupportedFileError(
+            path=tail.path,
+            reason=f"the decimals of column {name!r} have no precision, and may have more than"
+            f" {most} digits before the point; this reader cannot represent them exactly",
+        )
+
+
+def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
+    """Return the conversion of decimals without precision; they are shown with one more digit.
+
+    Raises:
+        UnsupportedFileError: the wanted type may keep more digits than are shown.
+    """
+    if not (isinstance(wanted, DecimalType) and wanted.scale <= type_.scale):
+        raise UnsupportedFileError(
+            path=source.tail.path,
+            reason=f"the decimals of column {name!r} have no precision; this reader can represent"
+            f" them as decimals with up to {type_.scale} digits after the point, not as {wanted}",
+        )
+    return lambda array, _seconds: promote(array, wanted)
+
+
 def _fitted(plain: Convert, wanted: CharType | VarcharType) -> Convert:
     return lambda array, seconds: fit_length(plain(array, seconds), wanted)
 
 
 def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
-    if stored is None or promote(pa.array([], stored), wanted) is None:
-        kind = type_.kind.name if isinstance(type_.kind, TypeKind) else str(type_.kind)
+    text = hive_text(source.types, source.types.index(type_))
+    # Hive would return the padding of a char as bytes, too.
+    is_padded = type_.kind == TypeKind.CHAR and wanted == PrimitiveType("binary")
+    if stored is None or is_padded or promote(pa.array([], stored), wanted) is None:
         raise UnsupportedFileError(
             path=source.tail.path,
-            reason=f"column {name!r} is stored as {kind}, which cannot be read as {wanted}",
+            reason=f"column {name!r} is stored as {text}, which cannot be read as {wanted}",
         )
     plain = _plain(source, type_)
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
-        found = promote(plain(array, seconds), wanted)
+        try:
+            found = promote(plain(array, seconds), wanted)
+        except OutOfRangeError as error:
+            raise UnsupportedFileError(
+                path=source.tail.path,
+                reason=f"column {name!r} is stored as {text}, and Hive reads {error} as {wanted}."
+                " This provider cannot represent the result",
+            ) from error
         if wanted != PrimitiveType("timestamp"):
             return found
         return in_form(of_pairs(found), source.form, None, path=source.tail.path, column=name)
@@ -309,7 +374,7 @@ def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -
 def _stored_type(type_: OrcType) -> pa.DataType | None:
     """Return the Arrow type of `_plain`'s result; None if it cannot be converted further."""
     if type_.kind == TypeKind.DECIMAL:
-        return pa.decimal128(type_.precision or MAX_PRECISION, type_.scale)
+        return pa.decimal128(type_.precision, type_.scale)
     return _STORED.get(type_.kind)
 
 

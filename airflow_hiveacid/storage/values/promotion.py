@@ -13,7 +13,10 @@ Example:
 
 from __future__ import annotations
 
+import calendar
+import datetime as dt
 import decimal
+import math
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -29,6 +32,7 @@ from airflow_hiveacid.format.types import (
     PrimitiveType,
     VarcharType,
 )
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 from airflow_hiveacid.storage.values.char_text import cut, padded, texts
 from airflow_hiveacid.storage.values.hive_text import (
     Texts,
@@ -41,7 +45,12 @@ from airflow_hiveacid.storage.values.hive_text import (
 from airflow_hiveacid.storage.values.timestamps import NANOS, PAIR_TYPE, SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class OutOfRangeError(ValueError):
+    """A value that Hive converts, but to a date or number that this module cannot convert to."""
+
 
 _INTEGERS: Final[Mapping[str, pa.DataType]] = {
     "tinyint": pa.int8(),
@@ -51,6 +60,9 @@ _INTEGERS: Final[Mapping[str, pa.DataType]] = {
 }
 _FLOATS: Final[Mapping[str, pa.DataType]] = {"float": pa.float32(), "double": pa.float64()}
 _SECONDS_A_DAY: Final = 86400
+_HOURS: Final = 24
+_MONTHS: Final = 12
+_MOST_DAYS: Final = 31
 _EXACT: Final = decimal.Context(prec=400)
 _JAVA_LONG: Final = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _JAVA_DOUBLE: Final = re.compile(
@@ -60,12 +72,28 @@ _JAVA_DECIMAL: Final = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z", re.ASCII
 )
 
+_YEAR: Final = r"([0-9]{4}|\+[0-9]{5,10}|-[0-9]{4,10})"
+_JAVA_DATE: Final = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}})\Z")
+_JAVA_TIMESTAMP: Final = re.compile(
+    rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}}) ([0-9]{{2}}):([0-5][0-9])"
+    r"(?::([0-5][0-9])(?:\.([0-9]{0,9}))?)?\Z"
+)
+# Before the first of these seconds, the result depends on the calendar of the file and of Hive's
+# version. The last second is that of the year 9999.
+_FIRST_SECOND: Final = SWITCHOVER_DAY * _SECONDS_A_DAY
+_LAST_SECOND: Final = 253_402_300_799
+_LONGEST_INSTANT: Final = 31_556_889_864_403_199  # java.time.Instant.MAX, in seconds
+_NANOS_A_SECOND: Final = 1_000_000_000
+
 
 def promote(array: pa.Array, wanted: HiveType) -> pa.Array | None:
     """Convert values to a different type; return None if there is no such conversion.
 
     In `array` and the result, timestamps are pairs (`timestamps.PAIR_TYPE`). A char in `array` must
     not be padded.
+
+    Raises:
+        OutOfRangeError: Hive would return a date or time that this module cannot represent.
     """
     match wanted:
         case PrimitiveType(name=name) if name in _INTEGERS:
@@ -93,7 +121,9 @@ def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     source = array.type
     if pa.types.is_boolean(source):
         return array.cast(wanted)
-    if pa.types.is_string(source):
+    if pa.types.is_struct(source):
+        array = _known_times(array).field(SECONDS)
+    elif pa.types.is_string(source):
         array = pa.array(
             [None if text is None else _parsed_long(text) for text in texts(array)], pa.int64()
         )
@@ -112,6 +142,19 @@ def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
         pc.greater_equal(array, int(limits.min)), pc.less_equal(array, int(limits.max))
     )
     return pc.if_else(inside, array, None).cast(wanted)
+
+
+def _known_times(pairs: pa.Array) -> pa.Array:
+    """Return the pairs with NULL in both fields of each NULL pair.
+
+    Raises:
+        OutOfRangeError: a timestamp is before 1582-10-15.
+    """
+    seconds, nanos = pairs.flatten()
+    least = pc.min(seconds).as_py()
+    if least is not None and least < _FIRST_SECOND:
+        raise OutOfRangeError("a time before 1582-10-15 as a number")
+    return pa.StructArray.from_arrays([seconds, nanos], fields=list(pairs.type))
 
 
 def _truncated(array: pa.Array) -> pa.Array:
@@ -136,6 +179,10 @@ def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
         return pa.array(numbers, pa.float64()).cast(wanted, safe=False)
     if pa.types.is_boolean(source):
         return array.cast(pa.int8()).cast(wanted)
+    if pa.types.is_struct(source):
+        known = _known_times(array)
+        whole, part = (known.field(at).cast(pa.float64(), safe=False) for at in (SECONDS, NANOS))
+        return pc.add(whole, pc.divide(part, float(_NANOS_A_SECOND))).cast(wanted, safe=False)
     if pa.types.is_decimal(source):
         # Arrow's direct cast from decimal to 32-bit float can be wrong in the last digit.
         return array.cast(pa.float64()).cast(wanted, safe=False)
@@ -176,6 +223,12 @@ def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
         spelt = [None if v is None else double_text(v) for v in array.to_pylist()]
     elif pa.types.is_string(source):
         spelt = [None if text is None else text.strip() for text in texts(array)]
+    elif pa.types.is_struct(source):
+        pairs = _known_times(array)
+        return [
+            None if whole is None else Decimal(whole * _NANOS_A_SECOND + part).scaleb(-9, _EXACT)
+            for whole, part in zip(*(f.to_pylist() for f in pairs.flatten()), strict=True)
+        ]
     else:
         return None
     return [
@@ -233,6 +286,8 @@ def _to_boolean(array: pa.Array) -> pa.Array | None:
 
 
 def _to_date(array: pa.Array) -> pa.Array | None:
+    if pa.types.is_string(array.type):
+        return pa.array([None if t is None else _parsed_date(t) for t in texts(array)], pa.date32())
     if not pa.types.is_struct(array.type):
         return None
     seconds = array.field(SECONDS).fill_null(0).to_numpy()
@@ -240,20 +295,114 @@ def _to_date(array: pa.Array) -> pa.Array | None:
     return pa.array(days, mask=array.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
 
 
-def _to_timestamp(array: pa.Array) -> pa.Array | None:
-    if not pa.types.is_date32(array.type):
+def _parsed_date(text: str) -> dt.date | None:
+    """Parse a date like Java's ISO_LOCAL_DATE; return None for a malformed or missing date."""
+    match = _JAVA_DATE.match(text)
+    if match is None:
         return None
-    seconds = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * _SECONDS_A_DAY
-    return pa.StructArray.from_arrays(
-        [pa.array(seconds), pa.array(np.zeros(len(array), dtype=np.int32))],
-        fields=[PAIR_TYPE.field(SECONDS), PAIR_TYPE.field(NANOS)],
-        mask=array.is_null(),
+    year, month, day = map(int, match.groups())
+    if not 1 <= month <= _MONTHS or not 1 <= day <= _days_of(year, month) or match[1] == "-0000":
+        return None
+    return dt.date(_known_year(year, text), month, day)
+
+
+def _known_year(year: int, text: str) -> int:
+    if not dt.MINYEAR <= year <= dt.MAXYEAR:
+        raise OutOfRangeError(f"the text {text!r}, whose year is not 1 to 9999,")
+    return year
+
+
+def _days_of(year: int, month: int) -> int:
+    # The Gregorian calendar repeats every 400 years.
+    return calendar.monthrange(2000 + year % 400, month)[1]
+
+
+def _to_timestamp(array: pa.Array) -> pa.Array | None:
+    source = array.type
+    if pa.types.is_date32(source):
+        seconds = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * _SECONDS_A_DAY
+        return pa.StructArray.from_arrays(
+            [pa.array(seconds), pa.array(np.zeros(len(array), dtype=np.int32))],
+            fields=[PAIR_TYPE.field(SECONDS), PAIR_TYPE.field(NANOS)],
+            mask=array.is_null(),
+        )
+    if pa.types.is_string(source):
+        return _pairs([None if text is None else _parsed_timestamp(text) for text in texts(array)])
+    if pa.types.is_boolean(source) or pa.types.is_integer(source):
+        found = [None if v is None else (int(v), 0) for v in array.to_pylist()]
+    elif pa.types.is_floating(source):
+        found = [None if v is None else _of_double(v) for v in array.cast(pa.float64()).to_pylist()]
+    elif pa.types.is_decimal(source):
+        found = [None if v is None else _of_decimal(v) for v in array.to_pylist()]
+    else:
+        return None
+    for pair in found:
+        if pair is not None and not _FIRST_SECOND <= pair[0] <= _LAST_SECOND:
+            raise OutOfRangeError(f"{pair[0]} seconds as a time before 1582-10-15 or after 9999")
+    return _pairs(found)
+
+
+def _pairs(found: Sequence[tuple[int, int] | None]) -> pa.Array:
+    return pa.array(
+        [None if one is None else {SECONDS: one[0], NANOS: one[1]} for one in found], PAIR_TYPE
     )
+
+
+def _parsed_timestamp(text: str) -> tuple[int, int] | None:
+    """Parse a timestamp like ORC's TIMESTAMP_FORMAT; return None for a malformed timestamp.
+
+    Java resolves it smartly: a missing day of a month becomes the month's last day, and 24:00 is
+    the next day's begin.
+    """
+    match = _JAVA_TIMESTAMP.match(text)
+    if match is None or match[1] == "-0000":
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    nanos = int((match[7] or "").ljust(9, "0"))
+    is_midnight = hour == _HOURS and not (minute or second or nanos)
+    if not (1 <= month <= _MONTHS and 1 <= day <= _MOST_DAYS):
+        return None
+    if hour >= _HOURS and not is_midnight:
+        return None
+    date = dt.date(_known_year(year, text), month, min(day, _days_of(year, month)))
+    days = (date - dt.date(1970, 1, 1)).days
+    found = days * _SECONDS_A_DAY + hour * 3600 + minute * 60 + second
+    if found > _LAST_SECOND:
+        raise OutOfRangeError(f"the text {text!r}, whose year is not 1 to 9999,")
+    return found, nanos
+
+
+def _of_double(value: float) -> tuple[int, int] | None:
+    """Round a number of seconds to milliseconds like Java's Math.round.
+
+    ORC returns NULL if the rounded number has the other sign, or exceeds 64 bits.
+    """
+    scaled = value * 1000
+    if not math.isfinite(scaled) or abs(scaled) >= 1 << 63:
+        return None
+    millis = math.floor(scaled)
+    millis += scaled - millis >= 0.5  # noqa: PLR2004 - a half is rounded up
+    if (millis >= 0) != (value >= 0):
+        return None
+    seconds, rest = divmod(millis, 1000)
+    return seconds, rest * 1_000_000
+
+
+def _of_decimal(value: Decimal) -> tuple[int, int] | None:
+    """Cut a number of seconds to nanoseconds; ORC returns NULL beyond java.time.Instant."""
+    nanos = int(value.scaleb(9, _EXACT))
+    seconds, rest = divmod(nanos, _NANOS_A_SECOND)
+    return None if abs(seconds) > _LONGEST_INSTANT else (seconds, rest)
+
+
+def _to_binary(array: pa.Array) -> pa.Array | None:
+    return array.cast(pa.binary()) if pa.types.is_string(array.type) else None
 
 
 _OTHERS: Final[Mapping[str, Callable[[pa.Array], pa.Array | None]]] = {
     "string": _to_string,
     "boolean": _to_boolean,
+    "binary": _to_binary,
     "date": _to_date,
     "timestamp": _to_timestamp,
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow_hiveacid.storage.orc.footer import OrcTail
+    from airflow_hiveacid.storage.values.time_zones import TimeZone
 
 SECONDS: Final = "seconds"
 NANOS: Final = "nanos"
@@ -94,28 +95,39 @@ def may_overflow(tail: OrcTail, column_id: int) -> bool:
     return any(abs(bound) // _MILLIS > NANOSECONDS_REACH_S - _MARGIN_S for bound in bounds)
 
 
-def instants(array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool) -> Instants:
+def instants(
+    array: pa.Array, raw_seconds: pa.Array | None, *, hybrid: bool, zone: TimeZone | None = None
+) -> Instants:
     """Return the timestamps of a column.
 
     Args:
         array: the column as Arrow reads it. If `raw_seconds` is given, only the nanoseconds of
             `array` are used.
-        raw_seconds: the seconds of the column, which a writer in UTC has stored. None if `array`
-            has complete timestamps.
+        raw_seconds: the seconds of the column, as they are stored. None if `array` has complete
+            timestamps.
         hybrid: True if the file's dates before 1582-10-15 are in the hybrid calendar.
+        zone: the time zone of the writer; None means UTC. If a zone is given, `raw_seconds` must
+            be given, too.
+
+    Returns:
+        The times that the writer's clocks showed (TimestampTreeReader.readTimestamp).
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = counts_of(array)
     if raw_seconds is None:
         return Instants(numbers // NANOS_A_SECOND, numbers % NANOS_A_SECOND, valid)
     nanos = numbers - _ORC_EPOCH_S * NANOS_A_SECOND
-    seconds = counts_of(raw_seconds) + _ORC_EPOCH_S
+    # The stored seconds count from 2015-01-01 00:00:00 on the writer's clock.
+    epoch_s = _ORC_EPOCH_S if zone is None else zone.instant_of(_ORC_EPOCH_S)
+    seconds = counts_of(raw_seconds) + epoch_s
     # Writers truncate seconds towards zero. So if a time before 1970 has a fraction, its stored
     # seconds are too high by one. All readers correct the seconds this way
     # (TimestampTreeReader.nextVector).
     seconds -= (seconds < 0) & (nanos > _CUT_NANOS)
     # Arrow's writer instead stores negative nanoseconds for timestamps before 1970.
     seconds += nanos // NANOS_A_SECOND
+    if zone is not None:
+        seconds += zone.offsets_at(seconds)
     if hybrid:
         seconds = to_proleptic_seconds(seconds)
     return Instants(seconds, nanos % NANOS_A_SECOND, valid)

@@ -8,33 +8,38 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     MetastoreCallError,
+    MetastoreInternalError,
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client.metastore_client import connect, server_states
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
     LockResponse,
     ShowLocksResponse,
     ShowLocksResponseElement,
 )
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as LockStates
+from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as LockTypes
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     FieldSchema,
     Partition,
     StorageDescriptor,
 )
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
+    GetOpenTxnsInfoResponse,
     GetOpenTxnsResponse,
     GetValidWriteIdsResponse,
     OpenTxnsResponse,
+    TxnInfo,
 )
-from airflow_hiveacid.metastore.locks import LockRequest
+from airflow_hiveacid.metastore.locks import LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer
 
 if TYPE_CHECKING:
@@ -177,6 +182,39 @@ def test_an_unknown_lock_state_counts_as_not_acquired() -> None:
         assert client.check_lock(LockId(5), TxnId(1)).state is LockState.NOT_ACQUIRED
 
 
+def test_a_lock_of_an_unknown_type_or_state_is_shown_and_counts_as_in_the_way() -> None:
+    held = [
+        ShowLocksResponseElement(
+            lockid=number, txnid=9, dbname="d", tablename="t", state=state, type=kind, acquiredat=1
+        )
+        for number, state, kind in ((1, LockStates.ACQUIRED, 77), (2, 88, LockTypes.SHARED_WRITE))
+    ]
+    with (
+        v4(show_locks=lambda _: ShowLocksResponse(locks=held)) as server,
+        client_of(server.uri) as client,
+    ):
+        locks = client.show_locks()
+    assert [(one.lock_type.value, one.state.value) for one in locks] == [
+        ("type 77", "acquired"),
+        ("shared_write", "state 88"),
+    ]
+    ref, write = TableRef("d", "t"), LockType.EXCLUSIVE
+    assert in_the_way(locks, ref, None, write, MetastoreGeneration.V4, key_of=str) == locks
+
+
+def test_a_transaction_in_an_unknown_state_may_be_open() -> None:
+    listed = [TxnInfo(id=n, state=n, user="u", hostname="h") for n in (1, 2, 3, 99)]
+    answer = GetOpenTxnsInfoResponse(txn_high_water_mark=99, open_txns=listed)
+    with v4(get_open_txns_info=lambda: answer) as server, client_of(server.uri) as client:
+        found = client.open_txns_info()
+    assert [(one.state.value, one.may_be_open) for one in found] == [
+        ("committed", False),
+        ("aborted", False),
+        ("open", True),
+        ("state 99", True),
+    ]
+
+
 @pytest.mark.parametrize("make", [v3, v4])
 def test_locks_of_other_transactions_are_filtered_out_of_the_response(
     make: Callable[..., StubServer],
@@ -231,10 +269,13 @@ def test_a_call_to_a_server_that_never_responds_times_out() -> None:
         client.close()
 
 
-def test_a_connection_lost_at_the_first_call_suggests_that_a_login_is_required() -> None:
+def test_a_connection_lost_at_the_first_call_names_the_possible_causes() -> None:
     with v4(get_open_txns_req=hang_up, show_locks=hang_up) as server:
         client = client_of(server.uri)
-        with pytest.raises(MetastoreUnavailableError, match="may require a login"):
+        with pytest.raises(
+            MetastoreUnavailableError,
+            match=r"disconnected before it answered .*no free worker thread .*a required login",
+        ):
             client.valid_txns()
     with v4(show_locks=hang_up) as server, client_of(server.uri) as client:
         client.valid_txns()
@@ -365,3 +406,122 @@ def test_the_columns_of_a_partition_are_read_only_if_it_is_sent_back() -> None:
     assert found.parameters == {"numRows": "7"}
     assert not hasattr(found.sd, "cols")
     assert whole.sd.cols == columns
+
+
+@pytest.mark.parametrize("refusal", [MetaException("exceeds limit (=50)"), HangUpError()])
+def test_a_request_above_a_limit_of_the_server_is_sent_in_smaller_calls(
+    refusal: Exception,
+) -> None:
+    """metastore.limit.partition.request or a limit on a message's bytes; no call declares which."""
+    sizes: list[int] = []
+
+    def answer(db: str, table: str, names: list[str]) -> list[Partition]:
+        sizes.append(len(names))
+        if len(names) > 50:
+            raise refusal
+        place = StorageDescriptor(location=f"file:/{db}/{table}")
+        return [Partition(values=[name.partition("=")[2]], sd=place) for name in names]
+
+    ref, names = TableRef("db", "t"), [f"day={number}" for number in range(120)]
+    with v4(get_partitions_by_names=answer) as server, client_of(server.uri) as client:
+        found = [one.values[0] for one in client._locations(ref, names)]
+        assert found == [str(number) for number in range(120)]
+        assert sizes == [120, 120, 60, 60, 30, 30, 30, 30]
+        sizes.clear()
+        with client.clone() as other:
+            assert len(list(other._raw_partitions(ref, names))) == 120
+        assert sizes == [30, 30, 30, 30]
+
+
+def test_a_request_that_is_refused_at_any_size_raises_the_refusal() -> None:
+    ref, sizes = TableRef("db", "t"), []
+
+    def refuse(_: str, __: str, names: list[str]) -> None:
+        sizes.append(len(names))
+        raise MetaException("no access")
+
+    with v4(get_partitions_by_names=refuse) as server, client_of(server.uri) as client:
+        for _ in range(2):
+            sizes.clear()
+            with pytest.raises(MetastoreCallError, match="no access"):
+                list(client._locations(ref, ["day=1", "day=2", "day=3"]))
+            assert sizes == [3, 3, 1, 1]
+
+
+def test_a_slow_or_unreachable_server_is_not_asked_again_with_fewer_items() -> None:
+    ref, names, waits = TableRef("db", "t"), [f"day={n}" for n in range(100)], threading.Event()
+    sizes = []
+
+    def wait(_: str, __: str, some: list[str]) -> None:
+        sizes.append(len(some))
+        waits.wait()
+
+    with (
+        v4(get_partitions_by_names=wait) as server,
+        client_of(server.uri, call_timeout_s=0.5) as client,
+    ):
+        with pytest.raises(MetastoreUnavailableError, match="get_partitions_by_names"):
+            list(client._locations(ref, names))
+        waits.set()
+        assert set(sizes) == {100}
+    gone = client_of(f"thrift://127.0.0.1:{refused_port()}")
+    with pytest.raises(MetastoreUnavailableError, match="connect"):
+        list(gone._locations(ref, names))
+
+
+def test_a_server_that_failed_for_one_connection_is_asked_last_by_the_next() -> None:
+    with v4(show_locks=hang_up) as broken, v4(show_locks=lambda _: ShowLocksResponse()) as well:
+        for _ in range(3):
+            with client_of(broken.uri, well.uri) as client:
+                assert client.show_locks() == ()
+        assert (len(broken.calls), len(well.calls)) == (1, 3)
+
+
+def test_an_unreachable_server_is_told_once_and_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    dead = f"127.0.0.1:{refused_port()}"
+    caplog.set_level("INFO")
+    with v4(show_locks=lambda _: ShowLocksResponse()) as well:
+        for _ in range(3):
+            with client_of(f"thrift://{dead}", well.uri) as client:
+                assert client.show_locks() == ()
+        with pytest.raises(MetastoreUnavailableError):
+            client_of(f"thrift://{dead}").show_locks()
+    (told,) = caplog.records
+    assert told.levelname == "WARNING"
+    assert dead in told.getMessage()
+    assert told.exc_info is None
+
+
+def test_each_server_has_its_own_state() -> None:
+    dead = f"thrift://127.0.0.1:{refused_port()}"
+    with v4() as first, v3() as second:
+        endpoint = MetastoreEndpoint(uris=(first.uri, dead, second.uri))
+        answering, (failure,) = server_states(endpoint)
+        assert answering == (first.uri, second.uri)
+        assert failure.uris == (dead,)
+
+
+def test_the_reached_limit_of_open_transactions_is_named() -> None:
+    def refuse(*_: object) -> None:
+        raise NotImplementedError
+
+    for open_txns, is_reached in ((range(1, 10), True), (range(1, 5), False)):
+        listed = GetOpenTxnsResponse(
+            txn_high_water_mark=99, open_txns=list(open_txns), abortedBits=b""
+        )
+        with (
+            StubServer(
+                get_open_txns_req=lambda _, listed=listed: listed,
+                open_txns=refuse,
+                get_config_value=lambda *_: "10",
+            ) as server,
+            client_of(server.uri) as client,
+            pytest.raises(MetastoreInternalError, match="failed in open_txns") as caught,
+        ):
+            client.open_txn()
+        words = "9 transactions are open, and metastore.max.open.txns is 10"
+        assert (words in str(caught.value)) is is_reached
+        assert "reachable" not in str(caught.value)
+        assert caught.value.retryable

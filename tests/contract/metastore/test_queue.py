@@ -184,12 +184,14 @@ def test_a_compaction_passes_through_all_states(client: MetastorePort, table: Ta
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.READY_FOR_CLEANING
     assert client.show_locks(table.ref) == ()
-    with pytest.raises(ValueError, match="not at work"):
-        ClaimedCompaction.of_entry(entry)
+    assert entry.is_committed
+    assert entry.highest_write_id == 3
     client.mark_cleaned(replace(work.claim, highest_write_id=WriteId(3)))
     (entry,) = client.show_compactions(table.ref)
     assert entry.state is CompactionState.SUCCEEDED
     assert not entry.state.is_pending
+    with pytest.raises(ValueError, match="not unfinished"):
+        ClaimedCompaction.of_entry(entry)
 
 
 @NEEDS_V4

@@ -93,6 +93,24 @@ def test_a_table_without_writes_has_the_high_watermark_zero(
     assert client.valid_write_ids([], client.valid_txns()) == {}
 
 
+def test_the_highest_write_id_includes_open_and_aborted_writes(
+    bench: Bench, client: MetastorePort
+) -> None:
+    ref = bench.table().ref
+    assert client.max_write_id(ref) == 0
+    open_, aborted = client.open_txn(), client.open_txn()
+    assert client.allocate_write_id(open_, ref) == 1
+    assert client.allocate_write_id(aborted, ref) == 2
+    client.abort_txn(aborted)
+    assert client.max_write_id(ref) == 2
+    client.abort_txn(open_)
+
+
+def test_all_clients_of_a_metastore_see_its_one_id(bench: Bench, client: MetastorePort) -> None:
+    assert client.metastore_id
+    assert bench.client().metastore_id == client.metastore_id
+
+
 def test_an_abort_can_be_repeated_and_returns_false_after_a_commit(
     bench: Bench, client: MetastorePort
 ) -> None:

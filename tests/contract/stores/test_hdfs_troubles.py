@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -154,6 +155,15 @@ def test_a_writer_killed_during_a_write_leaves_an_empty_file_that_can_be_replace
     writer.communicate()
     assert hdfs.fs.get_file_info(f"{hdfs.root}/d/f").size == 0
     write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"another's")  # the dead one's lease is no hindrance
+    delete_directory(hdfs.fs, f"{hdfs.root}/d")
+
+
+def test_a_file_whose_writer_is_forgotten_is_not_completed(hdfs: Hdfs) -> None:
+    stream = hdfs.fs.open_output_stream(f"{hdfs.root}/d/f")
+    stream.write(bytes(3 * PIECE_BYTES))
+    del stream
+    gc.collect()
+    assert hdfs.fs.get_file_info(f"{hdfs.root}/d/f").size == 0
     delete_directory(hdfs.fs, f"{hdfs.root}/d")
 
 

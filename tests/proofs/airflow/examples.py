@@ -1,8 +1,10 @@
 """Plays of the example DAGs: Airflow parses all of them, and runs each with a real local Spark.
 
-The examples run in the order of `_EXAMPLES`, since some change the tables of others. Before an
-example, the program makes what its page expects of the user: tables, a pool, a file. Variables are
-in Airflow's environment.
+The examples run in the order of `_EXAMPLES`, since some change the tables of others. Before each
+round of an example, the program makes what its page expects of the user: tables, deltas, a pool, a
+file. Variables are in Airflow's environment. In each round, each task must have work: a chain of
+tasks that all find nothing to do proves nothing. Examples of maintenance have two rounds, because
+what one round leaves behind may stop the next.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from demo import seed
 from demo.runs import why_failed
@@ -21,7 +23,7 @@ from tests.proofs.airflow.rows import Row
 from tests.proofs.airflow.site import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from demo.airflow_api import Run, Task
     from tests.proofs.airflow.site import Site
@@ -40,6 +42,8 @@ _BUNDLES: Final = [
 ]
 _PREPARATIONS: Final = (
     "fill_orders",
+    "add_order_deltas",
+    "add_orders",
     "add_totals",
     "add_deltas",
     "add_flight_deltas",
@@ -52,27 +56,30 @@ _PERSON_S: Final = 10.0
 # How an example is started
 
 
-def _trigger(site: Site, dag_id: str) -> None:
+def _trigger(site: Site, dag_id: str, **params: object) -> None:
     """by a user"""
     site.api.unpause(dag_id)
-    site.api.trigger(dag_id, uuid.uuid4().hex[:12])
+    site.api.trigger(dag_id, uuid.uuid4().hex[:12], **params)
 
 
-def _trigger_twice(site: Site, dag_id: str) -> None:
-    """by a user, twice"""
-    _trigger(site, dag_id)
-    _trigger(site, dag_id)
+def _each_action(site: Site, dag_id: str) -> None:
+    """by a user, for each action"""
+    for count, action in enumerate(("plan", "compact", "clean"), len(site.api.runs(dag_id)) + 1):
+        _trigger(site, dag_id, action=action, choice="major")
+        _await_runs(site, dag_id, count)
 
 
 def _unpause(site: Site, dag_id: str) -> None:
-    """by its schedule"""
+    """by its schedule, then by a user"""
+    if site.api.runs(dag_id):
+        _trigger(site, dag_id)
     site.api.unpause(dag_id)
 
 
 def _approve(site: Site, dag_id: str) -> None:
     """by a user, who approves its plan"""
-    _trigger(site, dag_id)
-    (run,) = site.api.runs(dag_id)
+    _trigger(site, dag_id, keep_days=0)
+    (run,) = (run for run in site.api.runs(dag_id) if not run.is_over)
     until("a request for approval", lambda: site.api.asks(run, "approve"))
     # If the answer is faster than a person's, Airflow 3.3.2 may start the task again before the
     # scheduler knows that it has paused. Then the scheduler takes the task for a failed one.
@@ -108,6 +115,14 @@ def _orders(site: Site) -> None:
     _prepare(site, "fill_orders")
 
 
+def _order_deltas(site: Site) -> None:
+    _prepare(site, "add_order_deltas")
+
+
+def _more_orders(site: Site) -> None:
+    _prepare(site, "add_orders")
+
+
 def _totals(site: Site) -> None:
     _prepare(site, "add_totals")
     program = site.layout.repository / "spark_apps" / "examples" / "merge_orders.py"
@@ -133,19 +148,25 @@ def _flight_deltas(site: Site) -> None:
 
 
 def _prepare(site: Site, dag_id: str) -> None:
+    earlier = len(site.api.runs(dag_id))
     _trigger(site, dag_id)
-    for run in _await_runs(site, dag_id):
+    for run in _await_runs(site, dag_id, earlier + 1):
         if run.state != "success":
             raise RuntimeError(f"{dag_id} {run.state}: {_reason(site, run)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One example DAG. All tasks but `skipped` must succeed, in each of at least `runs` runs."""
+    """One example DAG, started once in each of `rounds` rounds, with at least `runs` runs each.
+
+    All tasks must succeed, or be skipped if they are among `skipped`. Each task must have work in
+    at least one run of each round.
+    """
 
     dag_id: str
     needs: Callable[[Site], None] = _nothing
     start: Callable[[Site, str], None] = _trigger
+    rounds: int = 1
     runs: int = 1
     skipped: tuple[str, ...] = ()
 
@@ -154,22 +175,30 @@ _EXAMPLES: Final = (
     Example(dag_id="merge_customers"),
     Example(dag_id="change_customers"),
     Example(dag_id="sum_changed_days", needs=_orders, start=_event, runs=2),
-    Example(dag_id="compact_changed_partitions", start=_event, runs=2),
+    Example(
+        dag_id="compact_changed_partitions", needs=_order_deltas, start=_event, rounds=2, runs=2
+    ),
     Example(dag_id="sum_days", start=_backfill("2026-11-01")),
-    Example(dag_id="maintain_orders", start=_approve),
+    Example(dag_id="maintain_orders", needs=_more_orders, start=_approve, rounds=2),
     Example(dag_id="orders_feed"),
     Example(dag_id="settle_orders"),
     Example(dag_id="merge_orders", needs=_totals),
-    Example(dag_id="hiveacid_operations", skipped=("compact", "clean")),
-    Example(dag_id="compact_customers", needs=_deltas, start=_unpause),
+    Example(
+        dag_id="hiveacid_operations",
+        needs=_deltas,
+        start=_each_action,
+        rounds=2,
+        runs=3,
+        skipped=("plan", "compact", "clean"),
+    ),
+    Example(dag_id="compact_customers", needs=_deltas, start=_unpause, rounds=2),
     Example(dag_id="flights_bootstrap", needs=_flights, start=_unpause),
     Example(dag_id="flights_merge", start=_backfill("2013-01-01")),
     Example(dag_id="flights_carriers"),
     Example(dag_id="change_feed"),
-    Example(dag_id="flights_compaction", needs=_flight_deltas, start=_unpause),
-    # Its tables are those of the database `sales`, which no other example uses. Nothing is due in
-    # its second run.
-    Example(dag_id="compact_warehouse", needs=_sales, start=_trigger_twice, runs=2),
+    Example(dag_id="flights_compaction", needs=_flight_deltas, start=_unpause, rounds=2),
+    # Its tables are those of the database `sales`, which no other example uses.
+    Example(dag_id="compact_warehouse", needs=_sales, rounds=2),
     Example(dag_id="hiveacid_collect"),
 )
 
@@ -204,17 +233,25 @@ def _parsed(site: Site) -> Row:
 
 
 def _ran(site: Site, example: Example) -> Row:
-    example.needs(site)
-    began, dag_id = time.monotonic(), example.dag_id
-    example.start(site, dag_id)
-    runs = _await_runs(site, dag_id, example.runs)
+    dag_id, seconds = example.dag_id, 0.0
+    runs: tuple[Run, ...] = ()
+    for _ in range(example.rounds):
+        earlier = len(site.api.runs(dag_id)) if example.rounds > 1 else 0
+        example.needs(site)
+        began = time.monotonic()
+        example.start(site, dag_id)
+        runs = _await_runs(site, dag_id, earlier + example.runs)
+        seconds += time.monotonic() - began
     tasks = site.api.tasks(dag_id)
+    results = [_result(site, dag_id, task) for task in tasks]
+    failed = (f"{run.state}: {_reason(site, run)}" for run in runs if run.state != "success")
+    rounds = f", {example.rounds} rounds" if example.rounds > 1 else ""
     return Row(
         play="examples",
-        title=f"`{dag_id}`, started {example.start.__doc__}",
-        seen="; ".join(filter(None, (_told(site, dag_id, task) for task in tasks))),
-        violation=_violation(site, example, runs, tasks),
-        seconds=time.monotonic() - began,
+        title=f"`{dag_id}`, started {example.start.__doc__}{rounds}",
+        seen="; ".join(map(_told, tasks, results)),
+        violation=next(failed, "") or violation(example, list(zip(tasks, results, strict=True))),
+        seconds=seconds,
     )
 
 
@@ -227,25 +264,41 @@ def _await_runs(site: Site, dag_id: str, count: int = 1) -> tuple[Run, ...]:
     return site.api.runs(dag_id)
 
 
-def _told(site: Site, dag_id: str, task: Task) -> str:
+def _result(site: Site, dag_id: str, task: Task) -> Mapping[str, Any]:
+    found = site.api.result(dag_id, task.run_id, task.task_id, task.map_index)
+    return found if isinstance(found, dict) else {}
+
+
+def _told(task: Task, result: Mapping[str, Any]) -> str:
     """Return what a task did, such as `merge committed, 2 rows updated`."""
-    result = site.api.result(dag_id, task.run_id, task.task_id, task.map_index)
-    found = result if isinstance(result, dict) else {}
-    rows = found.get("rows") or {}
+    rows = result.get("rows") or {}
     counts = [f"{count} rows {change}" for change, count in rows.items() if count]
-    return ", ".join([f"{task.task_id} {found.get('status', task.state)}", *counts])
+    return ", ".join([f"{task.task_id} {result.get('status', task.state)}", *counts])
 
 
-def _violation(site: Site, example: Example, runs: tuple[Run, ...], tasks: tuple[Task, ...]) -> str:
-    for run in runs:
-        if run.state != "success":
-            return f"{run.state}: {_reason(site, run)}"
+def violation(example: Example, tasks: Sequence[tuple[Task, Mapping[str, Any]]]) -> str:
+    """Return which tasks neither succeeded nor may be skipped, or had no work in some round."""
     wrong = {
         task.task_id: task.state
-        for task in tasks
-        if task.state != ("skipped" if task.task_id in example.skipped else "success")
+        for task, _ in tasks
+        if task.state != "success"
+        and not (task.state == "skipped" and task.task_id in example.skipped)
     }
-    return str(wrong) if wrong else ""
+    if wrong:
+        return str(wrong)
+    busy: dict[str, set[str]] = {task.task_id: set() for task, _ in tasks}
+    for task, result in tasks:
+        if task.state == "success" and _had_work(result):
+            busy[task.task_id].add(task.run_id)
+    idle = [task_id for task_id, runs in busy.items() if len(runs) < example.rounds]
+    return f"had no work in some round: {', '.join(idle)}" if idle else ""
+
+
+def _had_work(result: Mapping[str, Any]) -> bool:
+    if result.get("status") == "planned":
+        compactions = (result.get("details") or {}).get("compactions") or ()
+        return any(one.get("kind") != "none" for one in compactions)
+    return result.get("status") != "nothing_to_do"
 
 
 def _reason(site: Site, run: Run) -> str:

@@ -12,6 +12,7 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
     PartitionNotFoundError,
     PartitionsFailedError,
+    RetryableError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec, RebalanceSpec
@@ -66,7 +67,7 @@ def _is_foreseen(record: Record, error: HiveAcidError, doing: Doing) -> bool:
         return True
     if isinstance(error, PartitionsFailedError):
         return not any(words in str(error) for words in _OF_FINAL_ERRORS)
-    if error.retryable or isinstance(error, _FORESEEN):
+    if isinstance(error, (RetryableError, *_FORESEEN)):
         return True
     is_compaction = isinstance(doing.task.job, CompactSpec | CompactTablesSpec)
     if isinstance(error, CompactionCancelledError):

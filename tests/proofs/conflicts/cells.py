@@ -58,11 +58,6 @@ class Order(enum.Enum):
     LATE = "late"
 
 
-_QUEUE: Final = (
-    "After a compaction of a table or partition, the compaction queue of 4.x accepts no new entry"
-    " for it, until it is cleaned or written. A second compaction that a user requested then fails"
-    " with the retryable `CompactionNotDoneError`; an automatic second compaction does nothing"
-)
 _RESTARTS: Final = (
     "The other job may commit before this job takes its snapshot. Then this job restarts, as in"
     " Hive, and sees the other job's rows"
@@ -81,10 +76,9 @@ _CHANGES: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
 _HIVE, _STRICT = ConflictPolicy
 Cell = tuple[MetastoreGeneration, ConflictPolicy, Order, Meeting]
 OTHERWISE: Final[Mapping[Cell, tuple[ConflictOutcome, str]]] = {
-    (_V4, _STRICT, Order.AT_WORK, _MINOR_MAJOR): (ConflictOutcome.NO_EFFECT, _QUEUE),
-    (_V4, _STRICT, Order.LATE, _MINOR_MAJOR): (ConflictOutcome.NO_EFFECT, _QUEUE),
     (_V4, _HIVE, Order.LATE, _CHANGES): (ConflictOutcome.BOTH, _RESTARTS),
     (_V3, _HIVE, Order.LATE, _MINOR_MAJOR): (ConflictOutcome.COMPACTS, _THROUGH),
+    (_V4, _HIVE, Order.LATE, _MINOR_MAJOR): (ConflictOutcome.COMPACTS, _THROUGH),
     **{
         (generation, policy, Order.AT_WORK, Meeting(earlier=compaction, later=Doing.OVERWRITE)): (
             outcome(policy, generation, Meeting(earlier=Doing.OVERWRITE, later=compaction)),

@@ -10,23 +10,35 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
-from airflow_hiveacid.format.names import is_below_hidden, parse_directory_name, parse_file_name
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, TxnId, WriteId
+from airflow_hiveacid.format.names import (
+    is_below_hidden,
+    parse_directory_name,
+    parse_file_name,
+    stays_below,
+)
+from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.table import Column, unescape_partition_value
+from airflow_hiveacid.format.table import Column, PartitionName, unescape_partition_value
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.plan.conversion import why_not_noted
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.literals import text as literal_text
 from airflow_hiveacid.sql.text.text import statements_of
@@ -43,8 +55,21 @@ from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
+from airflow_hiveacid.storage.stores.change_feed import feed_note
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.notes.job_ledger import parse_entry
+from airflow_hiveacid.storage.stores.notes.json_files import parsed_json
+from airflow_hiveacid.storage.stores.notes.owner_note import parsed_owner
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.version_bodies import (
+    commit_of,
+    horizon_of,
+    keeping_of,
+    own_of,
+    resets_of,
+    tag_of,
+)
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases
@@ -201,6 +226,146 @@ def ledger_entries(dice: Dice, _folder: Path) -> None:
     found = parse_entry(text, "entry")
     again = parse_entry(_entry_text(found).encode(), "entry")
     require(repr(again) == repr(found), f"{text!r} was read as {found}")
+
+
+_NOTES: Final[dict[str, tuple[Callable[[bytes], object], dict[str, object]]]] = {
+    "commit": (
+        lambda text: parsed_json(text, "n", "note", partial(commit_of, "7.1")),
+        asdict(
+            CommitNote(
+                table_id="7.1",
+                write_id=WriteId(5),
+                txn_id=TxnId(9),
+                job_key="j",
+                attempt="1-0",
+                kind="insert",
+                partitions=("p=1",),
+                directories=("p=1/delta_0000005_0000005_0000",),
+                opened_s=1.5,
+                committed=TimeBounds(after_s=1.0, by_s=2.0),
+            )
+        ),
+    ),
+    "kept": (
+        lambda text: parsed_json(text, "n", "note", partial(keeping_of, "7.1")),
+        {"last_entry_id": 3, "since_s": 9.5, "roots": {"p=1": {"floor": 2, "witnesses": ["b"]}}},
+    ),
+    "horizon": (
+        lambda text: parsed_json(text, "n", "note", partial(horizon_of, "7.1")),
+        {"partition": "p=1", "write_id": 4, "high_watermark": 9, "at_s": 3.5},
+    ),
+    "resets": (
+        lambda text: parsed_json(text, "n", "note", partial(resets_of, "7.1")),
+        {
+            "resets": [
+                {"partition": "", "write_id": 4, "lowest": 1, "highest": 3, "names": ["base_1"]}
+            ]
+        },
+    ),
+    "own compactions": (
+        lambda text: parsed_json(text, "n", "note", partial(own_of, "7.1")),
+        {"entries": [{"entry_id": 4, "aborted": [2, 3]}]},
+    ),
+    "tag": (
+        lambda text: parsed_json(text, "n", "note", partial(tag_of, "7.1")),
+        {
+            "name": "t",
+            "write_ids": "db.t:27:5:5,7,9:3,4",
+            "made_s": 3.5,
+            "made_by": "a",
+            "expires_s": 9.5,
+            "roots": [{"partition": "p=1", "location": "file:/t/p=1", "names": ["base_1"]}],
+            "is_sure": True,
+        },
+    ),
+    "owner": (
+        lambda text: parsed_owner(text, "n"),
+        {"version": 1, "metastore": "m", "table": "db.t", "table_id": "7.1", "is_checked": True},
+    ),
+    "feed": (
+        lambda text: feed_note("file:/f", text),
+        {
+            "version": 1,
+            "table": "db.t",
+            "table_id": "7.1",
+            "since": 1,
+            "until": 4,
+            "is_whole": False,
+            "job_key": "j",
+            "attempt": "1-0",
+            "files": ["part-0.parquet"],
+            "size_bytes": 10,
+            "directory": "1-0",
+        },
+    ),
+}
+"""What reads each kind of note from a file's content, and a note of that kind."""
+
+
+def notes(dice: Dice, folder: Path) -> None:
+    """A damaged note: refused, or of numbers in their range, times and paths below the table."""
+    kind = dice.choice([*_NOTES, "table notes", "conversion"])
+    if kind == "conversion":
+        _conversion_note(dice, folder)
+    elif kind == "table notes":
+        _table_notes(dice, folder)
+    else:
+        parse, body = _NOTES[kind]
+        found = parse(dice.json(json.dumps(body)).encode(errors="surrogatepass"))
+        for number in _numbers(found):
+            require(-1 <= number <= LONG_MAX, f"{kind}: {number} is in {found}")
+
+
+def _conversion_note(dice: Dice, folder: Path) -> None:
+    body = {
+        "attempt": "1-0",
+        "table_id": "7.1",
+        "to": "flat",
+        "undo": {"transactional": "true"},
+        "moves": [{"location": str(folder), "source": "base_5/a", "target": "000000_0"}],
+        "emptied": [],
+        "write_id": None,
+        "is_verified": False,
+    }
+    (folder / "_hiveacid").mkdir(exist_ok=True)
+    text = dice.json(json.dumps(body)).encode(errors="surrogatepass")
+    (folder / "_hiveacid" / "_conversion.json").write_bytes(text)
+    note = ConversionNote.read(str(folder))
+    if note is not None and None is why_not_noted(
+        note.moves, note.emptied, note.undo, note.write_id, locations=[str(folder)]
+    ):
+        for move in (*note.moves, *note.emptied):
+            require(move.location == str(folder), f"{move} leads to another location")
+            require(stays_below(move.source) and stays_below(move.target), f"{move} leads away")
+
+
+def _table_notes(dice: Dice, folder: Path) -> None:
+    own = TableNotes(location=str(folder), table_id="7.1")
+    own.note_first_seen(PartitionName(), {"base_5": FirstSeen(high_watermark=TxnId(9), at_s=1.5)})
+    own.note_highest_write_id(4, WriteId(9))
+    own.note_failures("", CompactionFailures(count=2, job_key="j", last_s=1.5, why="w"))
+    for path in sorted((folder / "_hiveacid").glob("_[scf]*_*.*.json")):
+        path.write_bytes(dice.json(path.read_text()).encode(errors="surrogatepass"))
+    seen = own.first_seen(PartitionName()).values()
+    failed = own.failures([""]).values()
+    numbers = [*(one.high_watermark for one in seen), *(one.count for one in failed)]
+    times = [*(one.at_s for one in seen), *(one.last_s for one in failed)]
+    for number in (*numbers, *times, own.highest_write_id(4) or 0):
+        require(-1 <= number <= LONG_MAX, f"{number} is in {seen} or {failed}")
+    for seconds in times:
+        datetime.fromtimestamp(seconds, UTC)
+
+
+def _numbers(value: object) -> Iterator[float]:
+    """The numbers in a record."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+    elif is_dataclass(value):
+        for entry in fields(value):
+            yield from _numbers(getattr(value, entry.name))
+    elif isinstance(value, Mapping | tuple | list | frozenset):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _numbers(inner)
 
 
 def contracts(dice: Dice, _folder: Path) -> None:
@@ -390,9 +555,10 @@ def files(dice: Dice, folder: Path) -> None:
 TARGETS: Final[dict[str, tuple[Callable[[Dice, Path], None], int]]] = {
     "names": (names, 11_000),
     "SQL text": (sql_text, 4_000),
-    "transaction lists": (txn_lists, 20_000),
-    "write ID lists": (write_id_lists, 20_000),
+    "transaction lists": (txn_lists, 16_000),
+    "write ID lists": (write_id_lists, 16_000),
     "ledger entries": (ledger_entries, 12_000),
+    "notes": (notes, 8_000),
     "contracts": (contracts, 10_000),
     "side files": (side_files, 8_000),
     "footers": (footers, 12_000),

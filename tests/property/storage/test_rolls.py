@@ -121,11 +121,11 @@ def note(number: int) -> CommitNote:
 
 def disturbed(patch: pytest.MonkeyPatch, world: World) -> None:
     def before(what: str, do: Callable[..., object]) -> Callable[..., object]:
-        def act(fs: pafs.FileSystem, path: str, *rest: object) -> object:
+        def act(fs: pafs.FileSystem, path: str, *rest: object, **options: object) -> object:
             name = path.rpartition("/")[2]
             if what != "write" or name.startswith(("_rolled_", "_commits_")):
                 world.before(what)
-            return do(fs, path, *rest)
+            return do(fs, path, *rest, **options)
 
         return act
 

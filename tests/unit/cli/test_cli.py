@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from airflow_hiveacid import __version__
 from airflow_hiveacid.cli import program as cli
 from airflow_hiveacid.cli.view import absolute
+from airflow_hiveacid.format.printable import printable
 from tests.judges.golden_plain import GOLDEN_PLAIN
 from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import B0, event, insert, tombstone, write_acid
@@ -224,6 +226,20 @@ def test_an_error_prints_one_line_with_its_type_and_sets_the_exit_status(
     assert printed.err.startswith(f"error: {error}: ")
     assert printed.err.count("\n") == 1
     assert printed.out == ""
+
+
+def test_control_characters_of_a_name_are_escaped_in_errors_and_warnings(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = "000000_0\x1b]0;owned\x07\u202e\nOK: nothing to do"
+    (table / odd).write_bytes(b"not ORC, but long enough to be a file")
+    assert scan(table) == 5
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "000000_0\\x1b]0;owned\\x07\\u202e\\nOK" in printed
+    record = logging.makeLogRecord({"msg": "found %s", "args": (odd,)})
+    assert logging.lastResort is not None
+    assert logging.lastResort.format(record) == f"found {printable(odd)}"
 
 
 @pytest.mark.parametrize("argv", [[], ["nothing"], ["health"], ["abort"]])

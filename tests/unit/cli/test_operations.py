@@ -173,6 +173,19 @@ def test_control_characters_in_printed_values_are_escaped(form: str) -> None:
     assert "\\x1b]0;title\\x07\\nroot é" in told
 
 
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\u202eb", "é\u2066", "\x9b"])
+def test_unprintable_characters_in_records_are_escaped_without_loss(form: str, text: str) -> None:
+    told = shown(Answer(records=[{"user": text}]), form)
+    assert all(one.isprintable() or one == "\n" for one in told)
+    parse = json.loads if form == "json" else yaml.safe_load
+    assert parse(told) == [{"user": text}]
+
+
+def test_letters_outside_ascii_stay_readable_in_yaml() -> None:
+    assert shown(Answer(records=[{"user": "名é"}]), "yaml") == "- user: 名é\n"
+
+
 def test_characters_that_the_terminal_cannot_encode_are_escaped(
     client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,7 +365,7 @@ def test_explain_reports_queued_and_failed_compactions_with_their_messages(
     client.request_compaction(REF, None, CompactionType.MAJOR)
     waiting = explained("--delta-count", "2")[0]
     assert waiting[:2] == ("compaction", "waiting")
-    assert "(major) of the table waits for a worker" in waiting[2]
+    assert "(major, by another client) of the table waits for a worker" in waiting[2]
     claim = client.find_next_compaction("w", worker_version="4")
     assert claim is not None
     claim = replace(claim, error_message="disk full")
@@ -565,7 +578,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program(directory / "java", 'openjdk version "17.0.1" 2021-10-19')
     program(directory / "spark-submit", "Welcome to Spark version 4.1.4")
     monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    for name in ("JAVA_HOME", "AIRFLOW__HIVEACID__SPARK_BIN_DIR"):
+        monkeypatch.delenv(name, raising=False)
     return directory
 
 
@@ -612,6 +626,29 @@ def test_a_failed_check_step_reports_the_reason_and_the_other_steps_still_run(
     assert "1 of 5 steps failed" in printed.err
 
 
+@pytest.mark.parametrize("is_option", [True, False])
+def test_the_check_runs_spark_submit_with_its_directory_first_on_the_path_as_operators_do(
+    machine: Path,
+    tmp_path: Path,
+    run: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_option: bool,
+) -> None:
+    """As spark-environment makes it: spark-submit works only with the python3 beside it."""
+    own = tmp_path / "spark" / "bin"
+    own.mkdir(parents=True)
+    (own / "spark-submit").write_text("#!/bin/sh\npython3\n")
+    (own / "spark-submit").chmod(0o755)
+    program(own / "python3", "Welcome to Spark version 4.1.4")
+    program(machine / "python3", "no such file", 127)
+    program(machine / "spark-submit", "another Spark", 1)
+    if not is_option:
+        monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", str(own))
+    told = run("check", *(("--spark-bin-dir", str(own)) if is_option else ())).splitlines()
+    assert f"ok      spark-submit: Spark 4.1.4 ({own}/spark-submit)" in told
+
+
 def test_the_check_exits_with_the_status_of_the_first_failed_step(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -632,5 +669,5 @@ def test_a_check_job_without_a_result_fails_the_check_and_leaves_no_table(
     machine: Path, client: FakeClient, run: Callable[..., str]
 ) -> None:
     assert machine.exists()
-    assert "1 of 6 steps failed" in run("check", "--job-in", "demo", status=5)
+    assert "1 of 6 steps failed" in run("check", "--job-in", "demo", status=4)
     assert client.list_tables("demo") == (REF.name,)

@@ -135,6 +135,30 @@ def test_a_tag_is_created_listed_read_and_removed(
     assert "is not a duration" in run("tag", "default.t", "a", "--keep-for", "long", status=2)
 
 
+def test_a_user_without_a_name_can_make_a_tag(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 12345)
+    run("tag", "default.t", "first", "--version", "1")
+    assert "first" in run("tag", "default.t")
+
+
+def test_own_takes_a_directory_and_names_the_earlier_owner(
+    client: FakeClient, run: Callable[..., str]
+) -> None:
+    location = client.get_table(REF).location
+    assert "default.t owns" in run("own", "default.t")
+    client.server.metastore_id = "another"
+    told = run("clean", "default.t", status=5)
+    assert "python -m airflow_hiveacid own default.t" in told
+    (record,) = json.loads(run("own", "default.t", "-o", "json"))
+    assert record["location"] == location
+    assert record["earlier_owner"].startswith("table default.t of the metastore ")
+    run("clean", "default.t")
+
+
 def test_keep_sets_and_removes_the_guarantee_of_readable_versions(
     client: FakeClient, run: Callable[..., str]
 ) -> None:

@@ -77,6 +77,17 @@ def test_packages_are_added_to_an_existing_environment_without_recreating_it(
     assert spark_environment.PYSPARK in installed
 
 
+@pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "3.4.4", "5", "newest"])
+def test_an_unsupported_version_of_pyspark_is_refused_before_anything_is_installed(
+    tmp_path: Path, version: str, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "spark"
+    assert cli.main(["spark-environment", str(home), "--pyspark", version]) == 2
+    assert f"PySpark {version} is not supported" in capsys.readouterr().err
+    assert not commands
+    assert not home.exists()
+
+
 @pytest.mark.parametrize("program", ["/nowhere/python", "/bin/false"])
 def test_a_failed_step_is_reported_as_a_configuration_error(
     tmp_path: Path, program: str, capsys: pytest.CaptureFixture[str]

@@ -150,9 +150,10 @@ def test_only_paused_dags_are_unpaused_and_only_failed_tasks_are_cleared(
 
 def test_triggering_an_existing_run_is_not_an_error(api: AirflowApi, page: type[Page]) -> None:
     for run_id in ("new", "there"):
-        api.trigger("d", run_id)
+        api.trigger("d", run_id, keep_days=0)
+    body = {"logical_date": None, "conf": {"keep_days": 0}}
     assert page.asked[1:] == [
-        ("POST", "/api/v2/dags/d/dagRuns", {"dag_run_id": run_id, "logical_date": None})
+        ("POST", "/api/v2/dags/d/dagRuns", {"dag_run_id": run_id, **body})
         for run_id in ("new", "there")
     ]
 

@@ -120,11 +120,45 @@ def test_only_bucket_and_original_names_are_data_files_of_a_delta() -> None:
 def test_only_bucket_names_are_data_files_of_a_delete_delta() -> None:
     state = read("delete_delta_1_1_0/bucket_00000 delete_delta_1_1_0/000000_0", "9:MAX::")
     assert file_names(state.delete_deltas[0]) == ["bucket_00000"]
-    assert state.unknown == (
-        UnknownEntry(
-            path="delete_delta_1_1_0/000000_0", why="ignored: its name is not that of a data file"
-        ),
-    )
+    assert [(u.file.path, u.why) for u in state.delete_deltas[0].unread] == [
+        (
+            "delete_delta_1_1_0/000000_0",
+            "its name is not that of a data file, such as bucket_00000",
+        )
+    ]
+    assert [u.path for u in state.unknown] == ["delete_delta_1_1_0/000000_0"]
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        ("delta_1_1_0/bucket_x", "its name is not that of a data file"),
+        ("delta_1_1_0/bucket_00000_copy_1", "its name is not that of a data file"),
+        ("delta_1_1_0/part-0.orc", "its name is not that of a data file"),
+        ("delta_1_1_0/HIVE_UNION_SUBDIR_1/part-0.orc", "its name is not that of a data file"),
+        ("delete_delta_1_1_0/000000_0", "its name is not that of a data file"),
+        ("delta_1_1_0/delta_1_1_0/bucket_00000", "inside another base or delta"),
+        ("base_1/base_1/bucket_00000", "inside another base or delta"),
+    ],
+)
+def test_readers_refuse_a_file_in_a_directory_that_may_be_data(names: str, why: str) -> None:
+    (found,) = read(names, "9:MAX::").directories
+    with pytest.raises(UnsupportedFileError, match=f"(?s){names}.*{why}.*move it out"):
+        found.require_known_files("/t")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "delta_1_1_0/_part-0.orc delta_1_1_0/.bucket_x.crc delta_1_1_0/_delta_1_1_0/bucket_00000",
+        "delta_1_1_0/bucket_00000 delta_1_1_0/bucket_00000_flush_length",
+        "delta_1_1_0/HIVE_UNION_SUBDIR_1/bucket_00000_0 delta_1_1_0/000000_0_copy_1",
+        "base_1/part-0.orc base_1/HIVE_UNION_SUBDIR_1/x",
+    ],
+)
+def test_hidden_files_side_files_and_data_files_are_not_refused(names: str) -> None:
+    for found in read(names, "9:MAX::").directories:
+        found.require_known_files("/t")
 
 
 def test_every_file_in_a_base_is_a_data_file() -> None:
@@ -152,7 +186,7 @@ def test_empty_files_are_ignored_and_reported() -> None:
     )
 
 
-def test_a_base_nested_by_a_repeated_rename_is_ignored() -> None:
+def test_a_base_nested_by_a_repeated_rename_is_not_among_the_data_files() -> None:
     state = read("base_5/bucket_00000 base_5/base_5/bucket_00000 base_5/base_5/", "9:MAX::")
     assert texts(state.directories) == ["base_5"]
     assert file_names(state.directories[0]) == ["bucket_00000"]

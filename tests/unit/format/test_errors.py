@@ -17,11 +17,11 @@ from airflow_hiveacid.format.errors import (
     ConnectionUnavailableError,
     ContractVersionError,
     CorruptFileError,
+    DirectoryExistsError,
     ErasureNotProvedError,
     ExecutorsMissingError,
     FeedOvertakenError,
     FencedByEarlierReleaseError,
-    FencedError,
     HiveAcidError,
     InputError,
     InvalidNameError,
@@ -30,15 +30,19 @@ from airflow_hiveacid.format.errors import (
     LocationNotFoundError,
     LockNotAcquiredError,
     MetastoreAnswerError,
+    MetastoreCallError,
+    MetastoreInternalError,
     MetastoreUnavailableError,
     NotEnoughHistoryError,
     OvertakenError,
     PartitionsFailedError,
     RetryableError,
     SourceNotFoundError,
+    StorageError,
     StoreUnavailableError,
     TableChangedError,
     TableNotFoundError,
+    TaskKilledError,
     TransactionAbortedError,
     VersionNotSettledError,
     VersionNotYetError,
@@ -74,8 +78,8 @@ def test_the_docstring_lists_every_error_class() -> None:
     assert drawn == {c.__name__ for c in CLASSES} - {"RetryableError"}
 
 
-def test_only_the_listed_errors_are_retryable() -> None:
-    assert {c for c in CLASSES if c.retryable} == {
+def test_only_the_listed_errors_have_a_temporary_cause() -> None:
+    assert {c for c in CLASSES if issubclass(c, RetryableError)} == {
         ApplicationForgottenError,
         ApplicationNotStartedError,
         ClusterUnavailableError,
@@ -89,6 +93,7 @@ def test_only_the_listed_errors_are_retryable() -> None:
         LocationNotFoundError,
         LockNotAcquiredError,
         MetastoreAnswerError,
+        MetastoreInternalError,
         MetastoreUnavailableError,
         NotEnoughHistoryError,
         OvertakenError,
@@ -104,9 +109,23 @@ def test_only_the_listed_errors_are_retryable() -> None:
     }
 
 
-def test_an_unknown_commit_state_and_a_fenced_task_are_not_retryable() -> None:
-    assert not CommitStateUnknownError.retryable
-    assert not FencedError.retryable
+def test_a_retry_may_also_help_if_the_cause_or_the_outcome_is_unknown() -> None:
+    retryable = {c for c in CLASSES if c.retryable}
+    assert {c for c in retryable if not issubclass(c, RetryableError)} == {
+        CommitStateUnknownError,
+        DirectoryExistsError,
+        JobFailedError,
+        MetastoreCallError,
+        StorageError,
+        TaskKilledError,
+    }
+    assert {c for c in CLASSES if issubclass(c, RetryableError)} <= retryable
+
+
+def test_a_name_in_a_message_cannot_control_a_terminal_or_a_log() -> None:
+    error = CorruptFileError(path="t/\x1b[2J\u202e\x85x", reason="it is\n\tshort")
+    assert str(error) == "t/\\x1b[2J\\u202e\\x85x is damaged: it is\n\tshort. Nothing was written"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - made here
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)

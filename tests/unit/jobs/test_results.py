@@ -11,6 +11,7 @@ from airflow_hiveacid.format.errors import (
     FencedError,
     JobFailedError,
     MetastoreUnavailableError,
+    RetryableError,
     TableNotFoundError,
     WriteConflictError,
 )
@@ -129,7 +130,7 @@ def test_an_untyped_error_is_rebuilt_as_a_failed_job_with_its_type_and_message()
     again = JobError.of(KeyError("x")).rebuild()
     assert type(again) is JobFailedError
     assert str(again) == "KeyError: 'x'"
-    assert not again.retryable
+    assert not isinstance(again, RetryableError)
 
 
 def test_a_job_without_statements_has_its_own_result_as_the_only_entry() -> None:

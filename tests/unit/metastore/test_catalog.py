@@ -19,6 +19,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import (
     STATISTICS_FLAG,
     NewTable,
@@ -30,6 +31,7 @@ from airflow_hiveacid.metastore.catalog import (
     without_statistics,
 )
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
+from airflow_hiveacid.metastore.client.connection import Connection
 from airflow_hiveacid.metastore.gen.tables.ttypes import (
     Partition,
     SerDeInfo,
@@ -215,6 +217,8 @@ class Wire:
         return None
 
     brief_call = call
+    calls_for = Connection.calls_for
+    endpoint = MetastoreEndpoint(uris=())
 
     def partition(self, name: str) -> Partition:
         return Partition(

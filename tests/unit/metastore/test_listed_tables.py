@@ -8,10 +8,11 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     InvalidNameError,
+    JobFailedError,
     MetastoreCallError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 
@@ -118,3 +119,18 @@ def test_a_table_that_is_dropped_after_the_listing_does_not_hide_the_tables_afte
 )
 def test_a_name_with_a_wildcard_is_a_pattern(name: str, *, expected: bool) -> None:
     assert is_pattern(name) is expected
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_table_with_a_definition_that_nobody_expected_does_not_hide_the_others(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_table = client.get_table
+
+    def get(ref: TableRef) -> TableInfo:
+        return get_table(TableRef("a", 5) if ref.name == "staff" else ref)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(client, "get_table", get)
+    found = dict(transactional_tables(client, ["hr.*"]))
+    assert isinstance(found["hr.staff"], JobFailedError)
+    assert isinstance(found["hr.orders"], TableInfo)

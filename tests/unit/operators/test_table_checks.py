@@ -154,7 +154,7 @@ def insert(source: SourceSpec = ONE_ROW, target: str = T, **more: Any) -> Insert
         (TruncateSpec(target=PARTS, partition={"dya": "a"}), UnknownColumnError, "dya"),
         (TruncateSpec(target=PARTS, partition={"day": "c"}), PartitionNotFoundError, "day=c"),
         (TruncateSpec(target=PARTS, partition={"month": "3"}), PartitionNotFoundError, "month=3"),
-        (TruncateSpec(target=PARTS, partition={"day": None}), PartitionNotFoundError, "day=None"),
+        (TruncateSpec(target=PARTS, partition={"day": None}), ConfigurationError, "'day' is NULL"),
         (LoadSpec(target=BUCKETS, location="/x"), ConfigurationError, "CLUSTERED BY"),
         (LoadSpec(target=PARTS, location="/x", partition={"day": "a"}), ConfigurationError, "ever"),
         (RestoreSpec(target=FLAT, version="version 1"), NotTransactionalError, FLAT),

@@ -121,6 +121,23 @@ def test_original_files_are_kept_for_open_readers_as_deltas_are() -> None:
     ]
 
 
+def test_replaced_directories_with_files_that_no_compaction_has_read_are_kept() -> None:
+    odd = state(
+        directories=(*DIRECTORIES, "delta_0000001_0000001_0000/delta_0000001_0000001_0000"),
+        originals=("delta_0000002_0000002_0000/part-0.orc", "part-0.orc", "000000_0"),
+    )
+    cleaned = plan(odd, f"9:{MAX}::")
+    assert [r.path for r in cleaned.remove] == ["000000_0"]
+    assert [(k.path, k.why.partition(" may be data")[0]) for k in cleaned.keep] == [
+        (
+            "delta_0000001_0000001_0000",
+            "delta_0000001_0000001_0000/delta_0000001_0000001_0000/bucket_00000",
+        ),
+        ("delta_0000002_0000002_0000", "delta_0000002_0000002_0000/part-0.orc"),
+        ("part-0.orc", "part-0.orc"),
+    ]
+
+
 @pytest.mark.promise("K5")
 def test_replaced_directories_are_kept_for_the_retention_time() -> None:
     seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=950.0)}

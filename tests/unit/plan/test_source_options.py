@@ -57,6 +57,12 @@ def test_options_without_secrets_are_accepted(name: str, value: str) -> None:
     check_options({name: value}, "source['options']")
 
 
+def test_an_option_of_none_is_refused_instead_of_becoming_a_text() -> None:
+    given = {"format": "csv", "location": "file:/x", "options": {"nullValue": None}}
+    with pytest.raises(ConfigurationError, match=r"options'\]\['nullValue'\] is None"):
+        source_spec(given)
+
+
 @pytest.mark.parametrize(
     "location",
     [

@@ -166,30 +166,48 @@ def test_nothing_is_removed_before_the_note_about_its_replacement_is_written(pla
     assert set(TableNotes.of(place.table).first_seen(PartitionName())) == {BASE}
 
 
-def test_an_entry_that_the_metastore_cannot_mark_is_logged_in_one_line_and_kept(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    """4.0.1 on PostgreSQL cannot mark an unpartitioned table, and returns a page of Java."""
+def test_an_entry_that_the_metastore_cannot_mark_as_cleaned_ends_all_the_same(place: Place) -> None:
+    """Such a metastore returns a page of Java."""
     client = place.client
     client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
     claim = client.find_next_compaction("worker", worker_version="1")
     assert claim is not None
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    client.update_compactor_state(replace(claim, highest_write_id=WriteId(2)), txn_id)
     client.mark_compacted(claim)
-    TableNotes.of(place.table).note_highest_write_id(claim.entry_id, WriteId(2))
+    client.commit_txn(txn_id)
     page = MetastoreCallError(method="mark_cleaned", reason=f"no data type {'x' * 2000}\n\tat org")
     client.server.break_next("mark_cleaned", page, is_done=False)
     assert place.clean(at_s=1000.0) == [BASE]
-    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert warning.startswith(f"{place.table.ref}: the queue keeps entries of cleaned compactions")
-    assert f"(count=1 last={claim.entry_id})" in warning
-    assert "no data type" in warning
-    assert "\n" not in warning
-    assert len(warning) < 300
     (entry,) = client.show_compactions(place.table.ref)
-    assert entry.state is CompactionState.READY_FOR_CLEANING
+    assert (entry.state, entry.has_failed) == (CompactionState.REFUSED, False)
+    assert (entry.error_message or "").startswith("committed and cleaned; ")
+    assert "\n" not in entry.error_message
+    assert len(entry.error_message) < 300
+
+
+def test_a_committed_compaction_of_hive_is_marked_as_cleaned_when_nothing_is_left_to_remove(
+    place: Place,
+) -> None:
+    client = place.client
+    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
+    claim = client.find_next_compaction("hivehost1-42", worker_version="4.0.1")
+    assert claim is not None
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    client.update_compactor_state(replace(claim, highest_write_id=WriteId(2)), txn_id)
+    client.mark_compacted(claim)
+    client.commit_txn(txn_id)
+
+    def state() -> CompactionState:
+        (entry,) = client.show_compactions(place.table.ref)
+        return entry.state
+
+    reader = client.open_txn()
+    assert place.clean(at_s=1000.0) == [BASE, *OLD]
+    assert state() is CompactionState.READY_FOR_CLEANING
+    client.commit_txn(reader)
     assert place.clean(at_s=2000.0) == [BASE]
-    (entry,) = client.show_compactions(place.table.ref)
-    assert entry.state is CompactionState.SUCCEEDED
+    assert state() is CompactionState.SUCCEEDED
 
 
 @pytest.mark.parametrize("is_committed", [True, False])

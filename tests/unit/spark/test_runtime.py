@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -138,8 +140,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCo
     monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
     monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
 
-    def run(uri: str, told: Callable[[JobContext], JobResult] = succeed) -> ExitCode:
-        (tmp_path / "spec.json").write_text(dataclasses.replace(SPEC, result_uri=uri).dump())
+    def run(
+        uri: str,
+        told: Callable[[JobContext], JobResult] = succeed,
+        **terms: Any,  # noqa: ANN401 - fields of the spec
+    ) -> ExitCode:
+        spec = dataclasses.replace(SPEC, result_uri=uri, **terms)
+        (tmp_path / "spec.json").write_text(spec.dump())
         return runtime.run_spec(a_session(), told, str(tmp_path / "spec.json"))
 
     return run
@@ -252,3 +259,116 @@ def test_a_driver_hides_a_secret_that_an_error_quotes_in_its_log_and_its_result(
         )
         assert "sesame" not in runtime.LogFormatter().format(record)
         assert "no: ***" in str(runtime._failed(SPEC, error).error)
+
+
+def test_a_driver_begins_its_job_only_when_somebody_follows_it(
+    tmp_path: Path, run: Callable[..., ExitCode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower, naps = tmp_path / "follower", list[float]()
+    begun: list[bool] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        assert begun == []
+        if len(naps) == 3:
+            follower.touch()
+
+    def begin(job: JobContext) -> JobResult:
+        begun.append(True)
+        return succeed(job)
+
+    monkeypatch.setattr(runtime.time, "sleep", nap)
+    code = run(f"file:{tmp_path}/result.json", begin, follower_uri=f"file:{follower}")
+    assert (code, begun, len(naps)) == (ExitCode.OK, [True], 3)
+
+
+def test_a_driver_that_nobody_follows_ends_without_its_job(
+    tmp_path: Path, run: Callable[..., ExitCode]
+) -> None:
+    begun: list[JobContext] = []
+    answer = tmp_path / "result.json"
+    terms = {"follower_uri": f"file:{tmp_path}/follower", "start_timeout_s": 0.0}
+    code = run(f"file:{answer}", begun.append, **terms)
+    error = JobResult.parse(answer.read_text()).error
+    assert (code is ExitCode.OK, begun) == (False, [])
+    assert error is not None
+    assert error.type == "TaskKilledError"
+    assert "has changed nothing" in error.message
+
+
+@pytest.mark.parametrize("step", ["opened", "locked", "staged", "body_done"])
+def test_a_driver_on_a_worker_does_not_commit_after_its_worker_has_died(
+    tmp_path: Path, run: Callable[..., ExitCode], step: str
+) -> None:
+    """The worker is a process that holds the lock until it is killed."""
+    file, answer = tmp_path / "worker", tmp_path / "result.json"
+    file.touch()
+    holds = (
+        "import pathlib, sys; from airflow_hiveacid.jobs.worker_file import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    steps: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", holds, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+
+        def work(job: JobContext) -> JobResult:
+            job.on_step(step)
+            steps.append("while the worker lives")
+            worker.kill()
+            worker.wait()
+            job.on_step(step)
+            steps.append("after its end")
+            return succeed(job)
+
+        code = run(f"file:{answer}", work, worker_file=str(file))
+    assert code is not ExitCode.OK
+    assert steps == ["while the worker lives"]
+    error = JobResult.parse(answer.read_text()).error
+    assert error is not None
+    assert error.type == "TaskKilledError"
+
+
+def test_a_driver_whose_workers_file_was_removed_does_not_commit(
+    tmp_path: Path, run: Callable[..., ExitCode]
+) -> None:
+    def work(job: JobContext) -> JobResult:
+        job.on_step("body_done")
+        return succeed(job)
+
+    code = run(f"file:{tmp_path}/result.json", work, worker_file=str(tmp_path / "gone"))
+    assert code is not ExitCode.OK
+
+
+def test_names_of_other_clients_are_escaped_in_the_drivers_log() -> None:
+    record = logging.makeLogRecord({"msg": "removed %s", "args": ("t/\x1b[2J\u202ex",)})
+    assert runtime.LogFormatter().format(record) == "removed t/\\x1b[2J\\u202ex"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (
+            LocationPermissionError(location="hdfs://nn/", action="log in to", reason="no ticket"),
+            "LocationPermissionError",
+            ExitCode.REFUSED,
+        ),
+        (PySparkException("no ticket"), "JobFailedError", ExitCode.UNEXPECTED),
+        (RuntimeError("no ticket"), "JobFailedError", ExitCode.UNEXPECTED),
+    ],
+)
+def test_an_error_before_the_session_starts_reaches_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, code: ExitCode
+) -> None:
+    def refuse(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(runtime, "open_session", refuse)
+    spec, result = tmp_path / "spec.json", tmp_path / "result.json"
+    spec.write_text(dataclasses.replace(SPEC, result_uri=f"file:{result}").dump())
+    assert runtime.run_application("insert", succeed, ["--spec", str(spec)]) is code
+    found = JobResult.parse(result.read_text()).error
+    assert found is not None
+    assert (found.type, "no ticket" in found.message) == (kind, True)

@@ -9,7 +9,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.storage.acid.read.buckets import bucket_files
+from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
     CompactedFile,
@@ -45,7 +45,7 @@ def compact(
     state = resolve(list_table(str(root)), compactor, txns)
     outputs = _outputs(state, major=major)
     staging = Staging(location=str(root), token=f"{outputs}".encode().hex()[-40:])
-    for bucket in bucket_files(state, compactor) if outputs else ():
+    for bucket in buckets_by_rows(state, compactor) if outputs else ():
         work = BucketCompaction(
             columns=tuple(columns),
             bucket_id=bucket.bucket_id,
@@ -55,6 +55,7 @@ def compact(
             outputs=outputs,
             staging=staging,
             options=WriterOptions(),
+            shared=bucket.shared,
         )
         for file in compacted_files(work, part_bytes):
             staging.accept(file.directory, bucket_file(file.bucket_id), file.attempt)

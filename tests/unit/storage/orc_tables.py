@@ -15,10 +15,13 @@ from pyarrow import orc
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.orc.compression import compress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 B0: Final = 536870912
@@ -132,3 +135,50 @@ def ids(high: int, *, opened: str = "", aborted: str = "") -> ValidWriteIdList:
     """A reader's list: everything up to `high`, less what is open or aborted."""
     minimum = opened.split(",", maxsplit=1)[0] or MAX
     return ValidWriteIdList.parse(f"db.t:{high}:{minimum}:{opened}:{aborted}")
+
+
+def with_zones(path: Path, *zones: str | None) -> Path:
+    """The same file with another writer time zone in each stripe's footer; None states none."""
+
+    def stating(zone: str | None) -> Callable[[pb.StripeFooter], None]:
+        def change(inside: pb.StripeFooter) -> None:
+            inside.ClearField("writer_time_zone")
+            if zone is not None:
+                inside.writer_time_zone = zone
+
+        return change
+
+    return with_stripe_footers(path, [stating(zone) for zone in zones])
+
+
+def with_stripe_footers(path: Path, changes: Sequence[Callable[[pb.StripeFooter], None]]) -> Path:
+    """The same file with another footer of each stripe."""
+    content = path.read_bytes()
+    tail = parse_tail(str(path), content, len(content))
+    footer = pb.Footer()
+    footer.CopyFrom(tail.footer)
+    source, changed = pa.BufferReader(content), b"ORC"
+    for stripe, change in zip(footer.stripes, changes, strict=True):
+        inside = stripe_footer(source, tail, stripe)
+        change(inside)
+        end = compress(inside.SerializeToString(), tail.compression, tail.compression_block_bytes)
+        data = content[stripe.offset : stripe.offset + stripe.index_length + stripe.data_length]
+        stripe.offset, stripe.footer_length = len(changed), len(end)
+        changed += data + end
+    path.write_bytes(changed + serialize_tail(replace(tail, footer=footer)))
+    return path
+
+
+def with_tail(path: Path, change: Callable[[pb.Footer, pb.PostScript], object]) -> Path:
+    """The same file with another footer and postscript."""
+    content = path.read_bytes()
+    tail = parse_tail(str(path), content, len(content))
+    footer, postscript = pb.Footer(), pb.PostScript()
+    footer.CopyFrom(tail.footer)
+    postscript.CopyFrom(tail.postscript)
+    change(footer, postscript)
+    end = max((stripe.offset + stripe.length for stripe in tail.stripes), default=3)
+    path.write_bytes(
+        content[:end] + serialize_tail(replace(tail, footer=footer, postscript=postscript))
+    )
+    return path

@@ -16,6 +16,7 @@ from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompact
 from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration, readable_for
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions.keeping import keep, keep_no_more, note_as_ours
@@ -48,9 +49,11 @@ def test_keeping_a_table_sets_the_properties_that_disable_hives_maintenance(benc
 def test_keeping_a_table_is_refused_while_a_compaction_is_queued(bench: Bench) -> None:
     bench.we_write()
     bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
-    with pytest.raises(KeepingRefusedError, match="is initiated") as caught:
+    with pytest.raises(KeepingRefusedError, match="waits for a worker") as caught:
         keep(bench.client, bench.table)
     assert caught.value.retryable
+    (status,) = unfinished(bench.client, bench.ref)
+    assert str(status) in str(caught.value)
     assert not bench.notes.is_kept()
 
 
@@ -72,10 +75,11 @@ def test_keeping_a_table_is_refused_if_a_compaction_is_queued_during_the_listing
     assert bench.notes.promises() == Promises()
 
 
+RESTING = CompactionState.received("resting")
 ENDING = [CompactionState.READY_FOR_CLEANING, CompactionState.SUCCEEDED, CompactionState.FAILED]
 
 
-@pytest.mark.parametrize("state", [None, *CompactionState])
+@pytest.mark.parametrize("state", [None, RESTING, *CompactionState])
 def test_a_foreign_compaction_ends_the_guarantee_once_hive_may_clean_after_it(
     bench: Bench, state: CompactionState | None
 ) -> None:
@@ -90,7 +94,7 @@ def test_a_foreign_compaction_ends_the_guarantee_once_hive_may_clean_after_it(
         entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
         queue = bench.client.server.queue
         queue[entry] = replace(queue[entry], state=state)
-    if state in (None, *ENDING, CompactionState.UNKNOWN):
+    if state in (None, RESTING, *ENDING):
         with pytest.raises(VersionGoneError, match="oldest readable version is 3"):
             bench.names(version=2)
         if state is not CompactionState.READY_FOR_CLEANING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.versions.restoring import differing_now
+from airflow_hiveacid.versions.restoring import differing_now, warn_of_new
 from airflow_hiveacid.versions.tags import make_tag
 
 if TYPE_CHECKING:
@@ -61,6 +62,25 @@ def test_a_restore_is_refused_if_a_partition_of_the_version_was_dropped(
     bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
     with pytest.raises(VersionGoneError, match="partition p=1 was dropped"):
         differing_now(bench.client, bench.table, VersionSpec(number=2))
+
+
+def test_a_restore_says_which_partitions_had_no_files_at_the_version(
+    make_bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another engine's rows leave no note, so the partition that it made again looks new."""
+    bench = make_bench(partitions=("p=1", "p=2"))
+    bench.somebody_writes("p=1")
+    bench.we_write("p=2")
+    shutil.rmtree(bench.root / "p=1")
+    (bench.root / "p=1").mkdir()
+    bench.we_write("p=1")
+    bench.we_write("p=2")
+    version = VersionSpec(number=2)
+    roots = differing_now(bench.client, bench.table, version)
+    warn_of_new(bench.table, version, roots)
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "its earlier rows are lost" in told
+    assert "partition=p=1 version=version 2" in told
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,9 @@ class Iface(object):
         """
         pass
 
+    def get_metastore_db_uuid(self):
+        pass
+
     def create_database(self, database):
         """
         Parameters:
@@ -213,6 +216,14 @@ class Iface(object):
         pass
 
     def get_valid_write_ids(self, rqst):
+        """
+        Parameters:
+         - rqst
+
+        """
+        pass
+
+    def get_max_allocated_table_write_id(self, rqst):
         """
         Parameters:
          - rqst
@@ -433,6 +444,34 @@ class Client(Iface):
         if result.o1 is not None:
             raise result.o1
         raise TApplicationException(TApplicationException.MISSING_RESULT, "get_config_value failed: unknown result")
+
+    def get_metastore_db_uuid(self):
+        self.send_get_metastore_db_uuid()
+        return self.recv_get_metastore_db_uuid()
+
+    def send_get_metastore_db_uuid(self):
+        self._oprot.writeMessageBegin('get_metastore_db_uuid', TMessageType.CALL, self._seqid)
+        args = get_metastore_db_uuid_args()
+        args.write(self._oprot)
+        self._oprot.writeMessageEnd()
+        self._oprot.trans.flush()
+
+    def recv_get_metastore_db_uuid(self):
+        iprot = self._iprot
+        (fname, mtype, rseqid) = iprot.readMessageBegin()
+        if mtype == TMessageType.EXCEPTION:
+            x = TApplicationException()
+            x.read(iprot)
+            iprot.readMessageEnd()
+            raise x
+        result = get_metastore_db_uuid_result()
+        result.read(iprot)
+        iprot.readMessageEnd()
+        if result.success is not None:
+            return result.success
+        if result.o1 is not None:
+            raise result.o1
+        raise TApplicationException(TApplicationException.MISSING_RESULT, "get_metastore_db_uuid failed: unknown result")
 
     def create_database(self, database):
         """
@@ -1242,6 +1281,40 @@ class Client(Iface):
             raise result.o2
         raise TApplicationException(TApplicationException.MISSING_RESULT, "get_valid_write_ids failed: unknown result")
 
+    def get_max_allocated_table_write_id(self, rqst):
+        """
+        Parameters:
+         - rqst
+
+        """
+        self.send_get_max_allocated_table_write_id(rqst)
+        return self.recv_get_max_allocated_table_write_id()
+
+    def send_get_max_allocated_table_write_id(self, rqst):
+        self._oprot.writeMessageBegin('get_max_allocated_table_write_id', TMessageType.CALL, self._seqid)
+        args = get_max_allocated_table_write_id_args()
+        args.rqst = rqst
+        args.write(self._oprot)
+        self._oprot.writeMessageEnd()
+        self._oprot.trans.flush()
+
+    def recv_get_max_allocated_table_write_id(self):
+        iprot = self._iprot
+        (fname, mtype, rseqid) = iprot.readMessageBegin()
+        if mtype == TMessageType.EXCEPTION:
+            x = TApplicationException()
+            x.read(iprot)
+            iprot.readMessageEnd()
+            raise x
+        result = get_max_allocated_table_write_id_result()
+        result.read(iprot)
+        iprot.readMessageEnd()
+        if result.success is not None:
+            return result.success
+        if result.o1 is not None:
+            raise result.o1
+        raise TApplicationException(TApplicationException.MISSING_RESULT, "get_max_allocated_table_write_id failed: unknown result")
+
     def add_write_ids_to_min_history(self, txnId, writeIds):
         """
         Parameters:
@@ -1805,6 +1878,7 @@ class Processor(Iface, TProcessor):
         self._processMap = {}
         self._processMap["set_ugi"] = Processor.process_set_ugi
         self._processMap["get_config_value"] = Processor.process_get_config_value
+        self._processMap["get_metastore_db_uuid"] = Processor.process_get_metastore_db_uuid
         self._processMap["create_database"] = Processor.process_create_database
         self._processMap["get_table_req"] = Processor.process_get_table_req
         self._processMap["create_table"] = Processor.process_create_table
@@ -1828,6 +1902,7 @@ class Processor(Iface, TProcessor):
         self._processMap["heartbeat_txn_range"] = Processor.process_heartbeat_txn_range
         self._processMap["allocate_table_write_ids"] = Processor.process_allocate_table_write_ids
         self._processMap["get_valid_write_ids"] = Processor.process_get_valid_write_ids
+        self._processMap["get_max_allocated_table_write_id"] = Processor.process_get_max_allocated_table_write_id
         self._processMap["add_write_ids_to_min_history"] = Processor.process_add_write_ids_to_min_history
         self._processMap["lock"] = Processor.process_lock
         self._processMap["check_lock"] = Processor.process_check_lock
@@ -1915,6 +1990,32 @@ class Processor(Iface, TProcessor):
             msg_type = TMessageType.EXCEPTION
             result = TApplicationException(TApplicationException.INTERNAL_ERROR, 'Internal error')
         oprot.writeMessageBegin("get_config_value", msg_type, seqid)
+        result.write(oprot)
+        oprot.writeMessageEnd()
+        oprot.trans.flush()
+
+    def process_get_metastore_db_uuid(self, seqid, iprot, oprot):
+        args = get_metastore_db_uuid_args()
+        args.read(iprot)
+        iprot.readMessageEnd()
+        result = get_metastore_db_uuid_result()
+        try:
+            result.success = self._handler.get_metastore_db_uuid()
+            msg_type = TMessageType.REPLY
+        except TTransport.TTransportException:
+            raise
+        except airflow_hiveacid.metastore.gen.faults.ttypes.MetaException as o1:
+            msg_type = TMessageType.REPLY
+            result.o1 = o1
+        except TApplicationException as ex:
+            logging.exception('TApplication exception in handler')
+            msg_type = TMessageType.EXCEPTION
+            result = ex
+        except Exception:
+            logging.exception('Unexpected exception in handler')
+            msg_type = TMessageType.EXCEPTION
+            result = TApplicationException(TApplicationException.INTERNAL_ERROR, 'Internal error')
+        oprot.writeMessageBegin("get_metastore_db_uuid", msg_type, seqid)
         result.write(oprot)
         oprot.writeMessageEnd()
         oprot.trans.flush()
@@ -2574,6 +2675,32 @@ class Processor(Iface, TProcessor):
         oprot.writeMessageEnd()
         oprot.trans.flush()
 
+    def process_get_max_allocated_table_write_id(self, seqid, iprot, oprot):
+        args = get_max_allocated_table_write_id_args()
+        args.read(iprot)
+        iprot.readMessageEnd()
+        result = get_max_allocated_table_write_id_result()
+        try:
+            result.success = self._handler.get_max_allocated_table_write_id(args.rqst)
+            msg_type = TMessageType.REPLY
+        except TTransport.TTransportException:
+            raise
+        except airflow_hiveacid.metastore.gen.faults.ttypes.MetaException as o1:
+            msg_type = TMessageType.REPLY
+            result.o1 = o1
+        except TApplicationException as ex:
+            logging.exception('TApplication exception in handler')
+            msg_type = TMessageType.EXCEPTION
+            result = ex
+        except Exception:
+            logging.exception('Unexpected exception in handler')
+            msg_type = TMessageType.EXCEPTION
+            result = TApplicationException(TApplicationException.INTERNAL_ERROR, 'Internal error')
+        oprot.writeMessageBegin("get_max_allocated_table_write_id", msg_type, seqid)
+        result.write(oprot)
+        oprot.writeMessageEnd()
+        oprot.trans.flush()
+
     def process_add_write_ids_to_min_history(self, seqid, iprot, oprot):
         args = add_write_ids_to_min_history_args()
         args.read(iprot)
@@ -3108,6 +3235,40 @@ all_structs.append(get_config_value_result)
 get_config_value_result.thrift_spec = (
     (0, TType.STRING, 'success', 'UTF8', None, ),  # 0
     (1, TType.STRUCT, 'o1', [airflow_hiveacid.metastore.gen.faults.ttypes.ConfigValSecurityException, None], None, ),  # 1
+)
+
+
+class get_metastore_db_uuid_args(TBase):
+
+    __slots__ = (
+    )
+
+all_structs.append(get_metastore_db_uuid_args)
+get_metastore_db_uuid_args.thrift_spec = (
+)
+
+
+class get_metastore_db_uuid_result(TBase):
+    """
+    Attributes:
+     - success
+     - o1
+
+    """
+
+    __slots__ = (
+        'success',
+        'o1',
+    )
+
+
+    def __init__(self, success=None, o1=None,):
+        self.success = success
+        self.o1 = o1
+all_structs.append(get_metastore_db_uuid_result)
+get_metastore_db_uuid_result.thrift_spec = (
+    (0, TType.STRING, 'success', 'UTF8', None, ),  # 0
+    (1, TType.STRUCT, 'o1', [airflow_hiveacid.metastore.gen.faults.ttypes.MetaException, None], None, ),  # 1
 )
 
 
@@ -4205,6 +4366,51 @@ get_valid_write_ids_result.thrift_spec = (
     (0, TType.STRUCT, 'success', [airflow_hiveacid.metastore.gen.transactions.ttypes.GetValidWriteIdsResponse, None], None, ),  # 0
     (1, TType.STRUCT, 'o1', [airflow_hiveacid.metastore.gen.faults.ttypes.NoSuchTxnException, None], None, ),  # 1
     (2, TType.STRUCT, 'o2', [airflow_hiveacid.metastore.gen.faults.ttypes.MetaException, None], None, ),  # 2
+)
+
+
+class get_max_allocated_table_write_id_args(TBase):
+    """
+    Attributes:
+     - rqst
+
+    """
+
+    __slots__ = (
+        'rqst',
+    )
+
+
+    def __init__(self, rqst=None,):
+        self.rqst = rqst
+all_structs.append(get_max_allocated_table_write_id_args)
+get_max_allocated_table_write_id_args.thrift_spec = (
+    None,  # 0
+    (1, TType.STRUCT, 'rqst', [airflow_hiveacid.metastore.gen.transactions.ttypes.MaxAllocatedTableWriteIdRequest, None], None, ),  # 1
+)
+
+
+class get_max_allocated_table_write_id_result(TBase):
+    """
+    Attributes:
+     - success
+     - o1
+
+    """
+
+    __slots__ = (
+        'success',
+        'o1',
+    )
+
+
+    def __init__(self, success=None, o1=None,):
+        self.success = success
+        self.o1 = o1
+all_structs.append(get_max_allocated_table_write_id_result)
+get_max_allocated_table_write_id_result.thrift_spec = (
+    (0, TType.STRUCT, 'success', [airflow_hiveacid.metastore.gen.transactions.ttypes.MaxAllocatedTableWriteIdResponse, None], None, ),  # 0
+    (1, TType.STRUCT, 'o1', [airflow_hiveacid.metastore.gen.faults.ttypes.MetaException, None], None, ),  # 1
 )
 
 

@@ -361,6 +361,41 @@ class AllocateTableWriteIdsResponse(TBase):
         self.txnToWriteIds = txnToWriteIds
 
 
+class MaxAllocatedTableWriteIdRequest(TBase):
+    """
+    Attributes:
+     - dbName
+     - tableName
+
+    """
+
+    __slots__ = (
+        'dbName',
+        'tableName',
+    )
+
+
+    def __init__(self, dbName=None, tableName=None,):
+        self.dbName = dbName
+        self.tableName = tableName
+
+
+class MaxAllocatedTableWriteIdResponse(TBase):
+    """
+    Attributes:
+     - maxWriteId
+
+    """
+
+    __slots__ = (
+        'maxWriteId',
+    )
+
+
+    def __init__(self, maxWriteId=None,):
+        self.maxWriteId = maxWriteId
+
+
 class GetValidWriteIdsRequest(TBase):
     """
     Attributes:
@@ -521,6 +556,17 @@ all_structs.append(AllocateTableWriteIdsResponse)
 AllocateTableWriteIdsResponse.thrift_spec = (
     None,  # 0
     (1, TType.LIST, 'txnToWriteIds', (TType.STRUCT, [TxnToWriteId, None], False), None, ),  # 1
+)
+all_structs.append(MaxAllocatedTableWriteIdRequest)
+MaxAllocatedTableWriteIdRequest.thrift_spec = (
+    None,  # 0
+    (1, TType.STRING, 'dbName', 'UTF8', None, ),  # 1
+    (2, TType.STRING, 'tableName', 'UTF8', None, ),  # 2
+)
+all_structs.append(MaxAllocatedTableWriteIdResponse)
+MaxAllocatedTableWriteIdResponse.thrift_spec = (
+    None,  # 0
+    (1, TType.I64, 'maxWriteId', None, None, ),  # 1
 )
 all_structs.append(GetValidWriteIdsRequest)
 GetValidWriteIdsRequest.thrift_spec = (

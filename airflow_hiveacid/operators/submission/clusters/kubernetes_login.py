@@ -180,7 +180,8 @@ def _of_kubeconfig(
 ) -> KubernetesLogin | None:
     """Return the login of the kubeconfig's selected context, or None if there is no kubeconfig."""
     given = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
-    home = Path(environment.get("HOME", "~")).expanduser()
+    # Unlike `Path.expanduser`, this raises no error for a user ID that has no name.
+    home = Path(os.path.expanduser(environment.get("HOME", "~")))  # noqa: PTH111
     files = [one for one in given or [home / ".kube" / "config"] if one.exists()]
     current = settings.get(_CONTEXT)
     try:

@@ -349,6 +349,13 @@ def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Colu
     return Column(_columns(jvm)(sql.catalyst.expressions.Cast(child, wanted, zone)))
 
 
+def opaque(spark: SparkSession, value: Column) -> Column:
+    """Return the same value, in a form whose conditions Spark does not push down to files."""
+    jvm = jvm_of(spark)
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    return Column(_columns(jvm)(expressions.KnownNullable(_expression_of(jvm, value))))
+
+
 def tried_cast(spark: SparkSession, value: Column, data_type: DataType) -> Column:
     """Cast a value to a type; the result is NULL if the value cannot be cast."""
     jvm = jvm_of(spark)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 from airflow_hiveacid.spark.engine.types import struct_of
@@ -64,10 +65,14 @@ class LiveFiles:
     write_ids: ValidWriteIdList
     ranges: Mapping[str, KeyRange]
 
-    def rows(self, wanted: Collection[str], position: str) -> DataFrame:
+    def rows(
+        self, wanted: Collection[str], position: str, *, for_changes: bool = False
+    ) -> DataFrame:
         """Return the live rows: `position`, the wanted data columns, and the columns with ranges.
 
         Raises:
+            UnsupportedFileError: `for_changes` is True, and Hive would ignore delete events for
+                some rows of a file.
             HiveAcidError: a footer cannot be read.
         """
         needed = {*wanted, *self.ranges}
@@ -77,7 +82,7 @@ class LiveFiles:
             ranges=self.ranges,
             in_utc=runs_in_utc(self.spark),
         )
-        found = self._judged(asked)
+        found = self._judged(asked, for_changes=for_changes)
         native = [file for file, why in found if why is None]
         others = [(file, why) for file, why in found if why is not None]
         frames = [self._native(native, asked, position)] if native else []
@@ -119,9 +124,18 @@ class LiveFiles:
         ]
         return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
 
-    def _judged(self, asked: Asked) -> list[tuple[TargetFile, str | None]]:
+    def _judged(self, asked: Asked, *, for_changes: bool) -> list[tuple[TargetFile, str | None]]:
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
         verdicts = judged(asked, [(f.data, self.doubts[f.partition]) for f in self.files])
+        for file, verdict in zip(self.files, verdicts, strict=True):
+            if for_changes and verdict.others and not verdict.is_outside:
+                raise UnsupportedFileError(
+                    path=file.data.path,
+                    reason=f"it contains rows of bucket {min(verdict.others)}, but is named as a"
+                    f" file of bucket {file.data.bucket_id}. Hive would show these rows also after"
+                    " they were deleted. First compact the table or partition: a major compaction"
+                    " moves each row to a file of its bucket",
+                )
         # Spark identifies a file only by its path. But two partitions may share a location.
         first = {file.data.path: file.number for file in reversed(self.files)}
         return [

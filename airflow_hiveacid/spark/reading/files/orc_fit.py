@@ -35,7 +35,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, TypeKind
 from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
+from airflow_hiveacid.storage.values.calendars import day_of, may_have_old_days
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +51,11 @@ Doubts = Mapping[str, str]
 """Directories of a partition that Spark must not read, each with the reason."""
 
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
-_MILLIS_A_DAY: Final = 86_400_000
 UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
 """Types that make Spark fail even if it does not read such a column, since it parses all types."""
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
+# Older writers merged the statistics of strings incorrectly (HIVE-8732).
+_MERGES_TEXTS: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +105,13 @@ class FileFit:
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
     `why_not` is the reason why Spark's reader must not read the file. If `why_not` is None, Spark
     may read the file.
+    `others` are the buckets of rows that do not belong to the bucket in the file's name.
     """
 
     rows: int
     why_not: str | None = None
     is_outside: bool = False
+    others: frozenset[BucketId] = frozenset()
 
 
 def doubts_about(state: AcidState) -> Doubts:
@@ -151,7 +154,13 @@ def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts
         for column in asked.columns
         if column.name in asked.ranges
     )
-    return FileFit(rows=tail.rows, why_not=why if tail.rows else None, is_outside=is_outside)
+    buckets = {bucket for _, bucket in _buckets(tail)} if file.kind is FileKind.DATA else set()
+    return FileFit(
+        rows=tail.rows,
+        why_not=why if tail.rows else None,
+        is_outside=is_outside,
+        others=frozenset(buckets - {file.bucket_id}),
+    )
 
 
 def _require_new_rows(file: AcidFile, tail: OrcTail) -> None:
@@ -188,6 +197,9 @@ def _why_not_whole(
     if directory is not None:
         return directory
     reasons = {
+        "some of its rows have write IDs that its directory must not contain": not _is_within(
+            file, tail.integer_range(IDENTITY_COLUMN_IDS[0])
+        ),
         "its ACID columns have other names": tail.types[0].field_names != ROOT_NAMES,
         "it has a union or a local timestamp": any(
             type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
@@ -221,6 +233,16 @@ def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str
     return None
 
 
+def _is_within(file: AcidFile, write_ids: tuple[int, int] | None) -> bool:
+    """Return whether all original write IDs are in the range of the file's directory."""
+    if write_ids is None:
+        return False
+    least, greatest = write_ids
+    return file.least_write_id <= least and (
+        file.greatest_write_id is None or greatest <= file.greatest_write_id
+    )
+
+
 def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
     """Return the codec and bucket of the least and greatest bucket property in a file."""
     found = tail.integer_range(_BUCKET_COLUMN_ID) or ()
@@ -252,9 +274,9 @@ def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: b
             return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
         case hive.PrimitiveType(name="timestamp"):
             is_kind = found.kind == TypeKind.TIMESTAMP
-            return is_kind and in_utc and _is_gregorian(tail, column_id)
+            return is_kind and in_utc and not may_have_old_days(tail, column_id)
         case hive.PrimitiveType(name="date"):
-            return found.kind == TypeKind.DATE and _is_gregorian(tail, column_id)
+            return found.kind == TypeKind.DATE and not may_have_old_days(tail, column_id)
         case _:
             facts = (found.kind, found.precision, found.scale, found.maximum_length)
             return facts == _facts(wanted)
@@ -291,20 +313,6 @@ def _are_alike(
     )
 
 
-def _is_gregorian(tail: OrcTail, column_id: int) -> bool:
-    """Return whether all dates of a column are in the period that all calendars agree on."""
-    statistics = _counted(tail, column_id)
-    if statistics is None:
-        return False
-    if not statistics.values:
-        return True
-    if tail.types[column_id].kind == TypeKind.DATE:
-        dates = statistics.dates
-        return dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY
-    times = statistics.timestamps
-    return times.HasField("minimum_utc") and times.minimum_utc >= SWITCHOVER_DAY * _MILLIS_A_DAY
-
-
 def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
     """Return a column's statistics, or None if they lack the number of values."""
     found = tail.statistics(column_id) if tail.row_index_stride else None
@@ -323,7 +331,9 @@ def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: K
     found = getattr(statistics, _STATISTICS.get(column.type, "integers"))
     if not (found.HasField("minimum") and found.HasField("maximum")):
         return False
-    if column.type == "string" and has_replaced_bounds(found):
+    if column.type == "string" and (
+        tail.postscript.writer_version < _MERGES_TEXTS or has_replaced_bounds(found)
+    ):
         return False
     low, high = _bound(wanted.low), _bound(wanted.high)
     return (low is not None and found.maximum < low) or (high is not None and found.minimum > high)

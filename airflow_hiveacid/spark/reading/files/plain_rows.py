@@ -21,8 +21,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
+from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
@@ -32,8 +33,10 @@ from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, row
 from airflow_hiveacid.spark.reading.files.orc_fit import Asked
 from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of
 from airflow_hiveacid.spark.reading.files.plain_fit import PlainVerdict, SparkManner, judged_plain
+from airflow_hiveacid.spark.reading.files.search_argument import search_argument
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.fitness import check_files_readable
+from airflow_hiveacid.storage.plain.parquet.fit import holds
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -51,6 +54,11 @@ log = logging.getLogger("hiveacid")
 
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
 _MINDS_CASE: Final = "spark.sql.caseSensitive"
+_PUSHES_DOWN: Final = "spark.sql.orc.filterPushdown"
+# Java's ORC and the writers of statistics agree on the order of these types only.
+_PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+# Parquet's dictionary filters take 0.0 and -0.0 for different values.
+_FLOATS: Final = (PrimitiveType("float"), PrimitiveType("double"))
 _BATCH_ROWS: Final = 64 * 1024
 # Spark never reads a Parquet file with dates of the old calendar, because `plain_fit` excludes such
 # files.
@@ -190,10 +198,22 @@ class PlainRows:
         options: dict[str, object] = {**READ_OPTIONS}
         if manner.format is FileFormat.PARQUET:
             options |= {**_PARQUET_OPTIONS, "int96RebaseMode": manner.rebase}
+        else:
+            options |= search_argument(self.spark, asked.columns, asked.ranges)
         rows = rows_of_files(self.spark, files, schema, options, manner.format)
         where = F.struct(F.col(NUMBER)).alias(position)
-        values = [value_of(self.spark, c, _cut(c, manner.format)) for c in asked.columns]
+        values = [self._value(c, manner.format) for c in asked.columns]
         return rows.select(where, *values)
+
+    def _value(self, column: Column, format_: FileFormat) -> SparkColumn:
+        """Return a column's value; a user's own session may push only safe conditions to files."""
+        stored = _cut(column, format_)
+        if format_ is FileFormat.ORC:
+            is_off = self.spark.conf.get(_PUSHES_DOWN) == "false"  # Spark's default is `true`
+            is_safe = is_off or column.type in _PUSHED_TYPES
+        else:
+            is_safe = not any(holds(parse_type(column.type), kind) for kind in _FLOATS)
+        return value_of(self.spark, column, stored if is_safe else opaque(self.spark, stored))
 
     def with_arrow(
         self,

@@ -29,6 +29,7 @@ from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind, check_storable
 from airflow_hiveacid.spark.engine.workers import task_body
 from airflow_hiveacid.spark.reading.events import DELETE_KIND, GROUP, IDENTITY
+from airflow_hiveacid.spark.writing.twin_rows import row_text
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
@@ -287,11 +288,10 @@ class _Group:
         again = keys.repeats()
         again[0] = keys.at(0) == self._last
         if again.any():
-            write_id, bucket, row = keys.at(int(np.argmax(again)))
             raise MergeCardinalityError(
                 table=self._plan.table.ref,
                 count=int(again.sum()),
-                example=f"row {row} of write ID {write_id}, bucket property {bucket}",
+                example=row_text(keys.at(int(np.argmax(again)))),
             )
         self._last = keys.at(-1)
 

@@ -8,11 +8,12 @@ have files. This module must not read rows of the table.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.names import BucketFileName, OriginalFileName, parse_file_name
-from airflow_hiveacid.storage.acid.read.dangling import require_rows
+from airflow_hiveacid.storage.acid.read.acid_file import FileKind
+from airflow_hiveacid.storage.acid.read.dangling import buckets_read, require_rows
 from airflow_hiveacid.storage.acid.read.files import RootFiles, roots_of
 
 if TYPE_CHECKING:
@@ -33,12 +34,16 @@ class BucketFiles:
     deltas. `deletes` are all delete files that may contain events for rows of this bucket. A delete
     file may also contain events for other buckets, because minor compaction in Hive 3.1 copies such
     events.
+
+    `shared` maps the key of each file with rows of several buckets to these buckets. It is empty
+    unless the files were grouped by their rows (`buckets_by_rows`).
     """
 
     bucket_id: BucketId
     base_inserts: tuple[AcidFile, ...]
     delta_inserts: tuple[AcidFile, ...]
     deletes: tuple[AcidFile, ...]
+    shared: Mapping[str, frozenset[BucketId]] = field(default_factory=dict)
 
     @property
     def inserts(self) -> tuple[AcidFile, ...]:
@@ -76,6 +81,63 @@ def bucket_files(
     return found
 
 
+def buckets_by_rows(
+    state: AcidState, write_ids: ValidWriteIdList | None = None
+) -> tuple[BucketFiles, ...]:
+    """Return the files of one table or partition, for each bucket of which they have rows.
+
+    Some compactions of Hive 4 wrote rows of several buckets into one file (HIVE-23763). Such a file
+    is in the result for each of its buckets, so its reader must choose the rows. The function reads
+    the footers of all files.
+
+    Raises:
+        HiveAcidError: see `bucket_files`.
+    """
+    (root_files,) = roots_of([state])
+    (found,) = _grouped([root_files], write_ids)
+    inserts = [file for bucket in found for file in bucket.inserts]
+    spread = _buckets_by_file(root_files.footers, inserts)
+    shared = {file.key: spread[file.path] for file in inserts if len(spread[file.path]) > 1}
+    if not shared:
+        return found
+    by_id = {bucket.bucket_id: bucket for bucket in found}
+    numbers = sorted({*by_id, *(one for buckets in shared.values() for one in buckets)})
+    deletes = _by_path(file for bucket in found for file in bucket.deletes)
+
+    def files_of(number: BucketId, files: Iterable[AcidFile]) -> tuple[AcidFile, ...]:
+        return tuple(f for f in files if number in spread[f.path])
+
+    base = [file for bucket in found for file in bucket.base_inserts]
+    delta = [file for bucket in found for file in bucket.delta_inserts]
+    return tuple(
+        BucketFiles(
+            bucket_id=number,
+            base_inserts=files_of(number, base),
+            delta_inserts=files_of(number, delta),
+            deletes=by_id[number].deletes if number in by_id else deletes,
+            shared=shared,
+        )
+        for number in numbers
+    )
+
+
+def _buckets_by_file(
+    footers: Footers, inserts: Iterable[AcidFile]
+) -> dict[str, frozenset[BucketId]]:
+    """Return the buckets of each file's rows by path, also that of its name."""
+    inserts = tuple(inserts)
+    stored = [file for file in inserts if file.kind is FileKind.DATA]
+    footers.read([(file.path, file.length) for file in stored])
+    found = {file.path: footers.of(file.path, file.length).buckets for file in stored}
+    # The statistics of a file may be incomplete; then its rows are read.
+    found |= {f.path: frozenset(buckets_read(f)) for f in stored if found[f.path] is None}
+    return {f.path: frozenset({f.bucket_id, *(found.get(f.path) or ())}) for f in inserts}
+
+
+def _by_path(files: Iterable[AcidFile]) -> tuple[AcidFile, ...]:
+    return tuple({file.path: file for file in files}.values())
+
+
 def buckets_of(
     states: Iterable[AcidState], write_ids: ValidWriteIdList | None = None
 ) -> tuple[tuple[BucketFiles, ...], ...]:
@@ -89,7 +151,12 @@ def buckets_of(
     Raises:
         HiveAcidError: see `bucket_files`.
     """
-    roots = roots_of(states)
+    return _grouped(roots_of(states), write_ids)
+
+
+def _grouped(
+    roots: Sequence[RootFiles], write_ids: ValidWriteIdList | None
+) -> tuple[tuple[BucketFiles, ...], ...]:
     unclear: dict[int, tuple[Footers, list[tuple[str, int]]]] = {}
     for root_files in roots:
         _, files = unclear.setdefault(id(root_files.footers), (root_files.footers, []))
@@ -124,7 +191,13 @@ def _buckets(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> tuple
     )
     facts = {f.path: footers.of(f.path, f.length) for f in deletes}
     present = {f.bucket_id for f in (*first, *rest)}
-    require_rows(state, present, [(f, facts[f.path]) for f in deletes], write_ids)
+    require_rows(
+        state,
+        present,
+        [(f, facts[f.path]) for f in deletes],
+        write_ids,
+        lambda: frozenset().union(*_buckets_by_file(footers, (*first, *rest)).values()),
+    )
     deletes = tuple(_bounded(f, facts[f.path].write_ids) for f in deletes)
 
     hit, everywhere = _by_bucket_hit(deletes, facts)

@@ -13,13 +13,14 @@ of this delta must exist.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.errors import DanglingDeleteError
+from airflow_hiveacid.format.errors import DanglingDeleteError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
@@ -28,7 +29,7 @@ from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
 
     import numpy.typing as npt
@@ -45,6 +46,7 @@ def require_rows(
     present: AbstractSet[BucketId],
     deletes: Sequence[tuple[AcidFile, FooterFacts]],
     write_ids: ValidWriteIdList | None,
+    stored: Callable[[], AbstractSet[BucketId]] = frozenset,
 ) -> None:
     """Raise an error if a visible delete event shows that the files of its bucket were lost.
 
@@ -53,6 +55,9 @@ def require_rows(
     delete events for rows that are not visible to the reader. If the base covers the write that
     inserted a row, the function only logs the row's delete event. The next major compaction drops
     this event.
+
+    `present` are the buckets of the names of the files with rows. `stored` returns the buckets of
+    the rows in these files. It is called only if a bucket is not in `present`.
 
     Raises:
         DanglingDeleteError: a bucket without a file has any other visible delete event.
@@ -65,6 +70,8 @@ def require_rows(
             continue
         hit = _buckets_hit(file, write_ids, state)
         missing = hit.must_be_there - present
+        # A file may contain rows of other buckets than that of its name (HIVE-23763).
+        missing -= stored() if missing else set()
         if missing:
             raise DanglingDeleteError(
                 path=file.path,
@@ -103,6 +110,16 @@ def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: Acid
         covered = _is_in_base(keys.original, state)
         found.must_be_there.update(_buckets(keys.bucket[others & ~covered]))
         found.in_base.update(_buckets(keys.bucket[others & covered]))
+    return found
+
+
+def buckets_read(file: AcidFile) -> set[BucketId]:
+    """Return the buckets of the rows in a file; ignore bucket properties that are invalid."""
+    found: set[BucketId] = set()
+    for batch in read_identity(file):
+        for bucket_property in np.unique(Keys.of(batch).bucket).tolist():
+            with contextlib.suppress(InvalidNameError):
+                found.add(decode(BucketProperty(bucket_property)).bucket_id)
     return found
 
 

@@ -43,6 +43,9 @@ _EXPECTED: Final[Mapping[FileKind, Operation]] = {
     FileKind.ORIGINAL: Operation.INSERT,
     FileKind.DELETE: Operation.DELETE,
 }
+GIVE_NEW_ROW_IDS: Final = (
+    "Give the rows new row IDs: in Hive, INSERT OVERWRITE the table or partition with its own rows"
+)
 _OF_OLD_HIVE: Final = frozenset({Operation.UPDATE, Operation.DELETE})
 
 
@@ -93,27 +96,27 @@ class FileCheck:
         """Check the next batch of the file.
 
         Raises:
-            CorruptFileError: the batch is out of order, or contains an event that is invalid in
-                this file.
-            UnsupportedFileError: the batch has updates or deletes in the old format (before Hive
-                3).
+            CorruptFileError: the batch contains an event that is invalid in this file.
+            UnsupportedFileError: the batch is out of order, has write IDs outside of its
+                directory's range, or has updates or deletes in the old format (before Hive 3).
         """
         keys = Keys.of(root)
         if not len(keys):
             return
         self._see_operations(root.column(OPERATION).to_numpy())
         if keys.at(0) < self._last or not keys.is_sorted():
-            raise CorruptFileError(
-                path=self._file.path,
-                reason="its rows are not in the order of row IDs, or have lower write IDs than its"
-                " directory",
+            raise self._not_mergeable(
+                "its rows are not in the order of row IDs, or have lower write IDs than its"
+                " directory"
             )
         self._last = keys.at(-1)
         greatest = self._file.greatest_write_id
         if greatest is not None and self._last[0] > greatest:
-            raise CorruptFileError(
-                path=self._file.path, reason=f"it contains rows with a write ID above {greatest}"
-            )
+            raise self._not_mergeable(f"it contains rows with a write ID above {greatest}")
+
+    def _not_mergeable(self, why: str) -> UnsupportedFileError:
+        """Return the error for a file that breaks a writer's rule, although Hive may read it."""
+        return UnsupportedFileError(path=self._file.path, reason=f"{why}. {GIVE_NEW_ROW_IDS}")
 
     def _see_operations(self, operations: npt.NDArray[np.int32]) -> None:
         expected = _EXPECTED[self._file.kind]
@@ -126,5 +129,5 @@ class FileCheck:
         if self._file.kind is FileKind.DATA and others <= _OF_OLD_HIVE:
             raise _of_old_hive(self._file)
         raise CorruptFileError(
-            path=self._file.path, reason=f"it holds events other than operation {expected.value}"
+            path=self._file.path, reason=f"it contains events other than {expected.name}"
         )

@@ -131,6 +131,7 @@ def roots_of(states: Iterable[AcidState]) -> list[RootFiles]:
 def _in_directory(
     root_files: RootFiles, directory: AcidDirectory, kind: FileKind
 ) -> Iterator[AcidFile]:
+    directory.require_known_files(root_files.state.location)
     raw: list[FileEntry] = []
     least, greatest = _bounds(directory, kind)
     for entry in directory.files:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from airflow_hiveacid.storage.acid.read.file_check import (
     as_new_rows,
     require_new_rows,
 )
+from airflow_hiveacid.storage.acid.read.stripe_zones import StripeZones, zones_of
 from airflow_hiveacid.storage.acid.read.synthetic import numbered
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_SCHEMA,
@@ -45,7 +47,6 @@ from airflow_hiveacid.storage.orc.view import (
     ColumnView,
     ShowTimestamps,
     read_view,
-    writer_time_zones,
 )
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
 from airflow_hiveacid.storage.values.converters import read_type
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 
 # An event takes 28 bytes in memory. Sorting takes another 28 bytes.
 _MOST_UNORDERED: Final = 4_000_000
-_UTC_ZONES: Final = frozenset({"UTC", "GMT"})
 
 _NO_EVENTS: Final = pa.RecordBatch.from_arrays(
     [pa.nulls(0, type_) for type_ in IDENTITY_SCHEMA.types], schema=IDENTITY_SCHEMA
@@ -76,6 +76,7 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
     matching: Matching = Matching.NAME,
     tail: OrcTail | None = None,
+    is_hives: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Read the events of one file in file order, that is, in ascending order of identity.
 
@@ -88,6 +89,8 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
         timestamps: the form of timestamp columns.
         matching: the rule that finds the table's columns in the file.
         tail: the file's tail, if the caller has already read it.
+        is_hives: whether a file without ACID columns was written into an ACID table; see
+            `calendars.is_hybrid`.
 
     Returns:
         Batches with the schema `read_schema(...)`; `row` is NULL only in delete events.
@@ -109,11 +112,22 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
             none = pa.nulls(root.num_rows, schema.field(ROW).type)
             yield pa.RecordBatch.from_arrays([*root.columns, none], schema=schema)
         return
-    fields = plan_fields(
-        source.tail, source.row_struct, columns, wanted=wanted, form=timestamps, matching=matching
+    plan = partial(
+        plan_fields,
+        source.tail,
+        source.row_struct,
+        columns,
+        wanted=wanted,
+        form=timestamps,
+        matching=matching,
+        is_hives=is_hives,
     )
-    for root, row in source.rows(_in_one_part(source, fields)):
-        yield pa.RecordBatch.from_arrays([*root.columns, row], schema=schema)
+    fields = plan()
+    check = FileCheck(file)
+    for zone, part in source.zones.parts(_column_ids(fields)):
+        in_zone = fields if zone is None else plan(zone=zone)
+        for root, row in replace(source, stripes=part).rows(in_zone, check):
+            yield pa.RecordBatch.from_arrays([*root.columns, row], schema=schema)
 
 
 def read_identity(
@@ -189,7 +203,8 @@ def _source(
     # in a different stripe.
     require_new_rows(file, tail)
     chosen = range(len(tail.stripes)) if stripes is None else sorted(stripes)
-    return _Source(file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows)
+    zones = zones_of(file.fs, tail, chosen)
+    return _Source(file=file, tail=tail, stripes=tuple(chosen), batch_rows=batch_rows, zones=zones)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +215,7 @@ class _Source:
     tail: OrcTail
     stripes: tuple[int, ...]
     batch_rows: int
+    zones: StripeZones
 
     @property
     def row_struct(self) -> int:
@@ -212,7 +228,7 @@ class _Source:
         if self.file.kind is FileKind.DELETE and not self._is_streamable():
             yield from self._put_in_order()
             return
-        for root, _ in self.rows(()):
+        for root, _ in self.rows((), FileCheck(self.file)):
             yield root
 
     @property
@@ -250,10 +266,11 @@ class _Source:
             check.see(root)
             yield root
 
-    def rows(self, fields: Sequence[FieldPlan]) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    def rows(
+        self, fields: Sequence[FieldPlan], check: FileCheck
+    ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Yield pairs: the root columns without `row`, and the column `row` with these fields."""
-        check = FileCheck(self.file)
-        # If timestamps of a column may exceed Arrow's range, the column is read twice: once for the
+        # If Arrow cannot read the timestamps of a column, the column is read twice: once for the
         # nanoseconds and once for the seconds.
         split = [f for f in fields if f.is_split]
         rows = fitting_rows(self.tail, _column_ids(fields), self.batch_rows)
@@ -301,6 +318,7 @@ class _Source:
             flatten=self.row_struct or None,
             stripes=self.stripes,
             timestamps=timestamps,
+            in_utc=not self.zones.are_known_to_arrow,
         )
         return read_view(self.file.fs, self.tail, view, self.batch_rows)
 
@@ -352,16 +370,3 @@ def _row(
 
 def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
     return tuple(f.column_id for f in fields if f.column_id is not None)
-
-
-def _in_one_part(source: _Source, fields: Sequence[FieldPlan]) -> tuple[FieldPlan, ...]:
-    """Unset `is_split` unless all writers used UTC.
-
-    The seconds and the nanoseconds of a timestamp can be read separately only if it was written in
-    UTC.
-    """
-    if any(f.is_split for f in fields):
-        zones = writer_time_zones(source.file.fs, source.tail, source.stripes)
-        if not zones <= _UTC_ZONES:
-            return tuple(replace(field, is_split=False) for field in fields)
-    return tuple(fields)

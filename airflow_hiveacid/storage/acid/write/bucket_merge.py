@@ -28,11 +28,14 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.storage.acid.identity import EVERY_KEY, current_write_ids
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
+from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
 from airflow_hiveacid.storage.acid.read.live import live_in, visible_in
-from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.acid.write.whole_stripes import (
     WholeStripe,
@@ -71,6 +74,9 @@ class BucketCompaction:
     Only rows with identities in `keys` are read. `stripes` contains the 0-based numbers of the
     stripes to read of a file, by file key; files without an entry are read completely. Unchanged
     stripes are copied from a length of `least_bytes`; None means by `least_length`.
+
+    `shared` maps the key of each input with rows of several buckets to these buckets. Each of their
+    compactions reads the file, and takes only the rows of its own bucket.
     """
 
     columns: tuple[Column, ...]
@@ -84,6 +90,7 @@ class BucketCompaction:
     stripes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     keys: KeyRange = EVERY_KEY
     least_bytes: int | None = None
+    shared: Mapping[str, frozenset[BucketId]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +162,45 @@ def rows_to_decode(
         ):
             inside = work.keys.cut(batch)
             count(inside)
-            yield inside
+            yield _own_rows(inside, file, work)
 
     if isinstance(output, BaseName):
-        return live_in(inserts, work.deletes, work.write_ids, read)
+        return _without_twins(live_in(inserts, work.deletes, work.write_ids, read), inserts)
     visible = visible_in(inserts, work.write_ids, read)
-    return subtract_deletes(visible, _only(_deletes(work), own=True))
+    rows = subtract_deletes(visible, _only(_deletes(work), own=True))
+    return _without_twins(rows, inserts)
+
+
+def _without_twins(
+    rows: Iterator[pa.RecordBatch], inserts: Sequence[AcidFile]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows; raise an error if two rows have the same identity.
+
+    Raises:
+        UnsupportedFileError: see above; the message contains the files that may have these rows.
+    """
+    last: Key | None = None
+    for batch in rows:
+        if batch.num_rows:
+            keys = Keys.of(batch)
+            again = keys.repeats()
+            again[0] = keys.at(0) == last
+            if again.any():
+                twin = keys.at(int(np.argmax(again)))
+                paths = [file.path for file in inserts if _has(file, twin)]
+                raise UnsupportedFileError(
+                    path=" and ".join(paths[:2]) or inserts[0].path,
+                    reason="two rows have the same row ID (write ID {}, bucket property {}, row"
+                    " {})".format(*twin)
+                    + f". {GIVE_NEW_ROW_IDS}",
+                )
+            last = keys.at(-1)
+        yield batch
+
+
+def _has(file: AcidFile, key: Key) -> bool:
+    keys = map(Keys.of, read_identity(file))
+    return any(one.count_up_to(key) > one.count_below(key) for one in keys if len(one))
 
 
 def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
@@ -176,10 +216,47 @@ def _of_bucket(
     events: Iterator[pa.RecordBatch], work: BucketCompaction
 ) -> Iterator[pa.RecordBatch]:
     for batch in events:
-        properties = batch.column(BUCKET_PROPERTY).to_numpy()
-        ours = [p for p in np.unique(properties) if decode(p).bucket_id == work.bucket_id]
-        is_ours = np.isin(properties, ours)
-        yield batch if is_ours.all() else batch.filter(pa.array(is_ours))
+        yield _of_buckets(batch, frozenset({work.bucket_id}))
+
+
+def _own_rows(batch: pa.RecordBatch, file: AcidFile, work: BucketCompaction) -> pa.RecordBatch:
+    """Return the rows of this bucket.
+
+    The compaction of the bucket in the file's name checks that each row of the file is read by one
+    compaction.
+
+    Raises:
+        UnsupportedFileError: the file has rows of a bucket that no compaction takes from it, or
+            rows that our writers cannot write.
+    """
+    own = _of_buckets(batch, frozenset({work.bucket_id}))
+    if own.num_rows < batch.num_rows and file.bucket_id == work.bucket_id:
+        expected = frozenset({work.bucket_id, *work.shared.get(file.key, ())})
+        if _of_buckets(batch, expected).num_rows < batch.num_rows:
+            raise _not_compactable(file, "its rows have other buckets than its statistics say")
+    if not bool((Keys.of(own).original == current_write_ids(own)).all()):
+        raise _not_compactable(file, "an inserted row has another current write ID than original")
+    return own
+
+
+def _not_compactable(file: AcidFile, why: str) -> UnsupportedFileError:
+    return UnsupportedFileError(path=file.path, reason=f"{why}. {GIVE_NEW_ROW_IDS}")
+
+
+def _of_buckets(batch: pa.RecordBatch, buckets: frozenset[BucketId]) -> pa.RecordBatch:
+    properties = batch.column(BUCKET_PROPERTY).to_numpy()
+    distinct = properties[:1] if Keys.of(batch).is_one_run() else np.unique(properties)
+    wanted = [p for p in distinct if _bucket_id(int(p)) in buckets]
+    if len(wanted) == len(distinct):
+        return batch
+    return batch.filter(pa.array(np.isin(properties, wanted)))
+
+
+def _bucket_id(bucket_property: int) -> BucketId | None:
+    try:
+        return decode(BucketProperty(bucket_property)).bucket_id
+    except InvalidNameError:
+        return None
 
 
 def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:

@@ -37,25 +37,18 @@ from airflow_hiveacid.storage.acid.write.flat_layout import (
     SHIFT,
     UTC_ZONES,
     check_flat,
-    flat_kind,
     has_times,
     key_of,
 )
 from airflow_hiveacid.storage.acid.write.tail import (
     AcidFacts,
-    Segment,
     compose_tail,
     plain_types,
     whole_tail,
 )
-from airflow_hiveacid.storage.orc.footer import (
-    MAGIC,
-    OrcTail,
-    TypeKind,
-)
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
-from airflow_hiveacid.storage.orc.statistics import as_dates, merge_stripes, plain_bounds
+from airflow_hiveacid.storage.orc.statistics import as_dates, merge_stripes, restate_bounds
 from airflow_hiveacid.storage.orc.stripe_copy import (
     DATA,
     ROW_INDEX,
@@ -83,11 +76,11 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import BucketProperty, WriteId
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.storage.orc.compression import Compression
+    from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
-_TEXTS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 # The writer's time zone. ORC's C++ writer also uses this zone; it writes our other files.
 _ZONE: Final = "GMT"
 
@@ -276,7 +269,7 @@ class _PlainCopy:
         footer.stripes.extend(self.stripes)
         footer.statistics.extend(merge_stripes(self._metadata.stripes))
         edited = replace(self._first, postscript=postscript, footer=footer, metadata=self._metadata)
-        end = serialize_tail(self._tail(Segment(tail=edited, start=len(MAGIC)), path))
+        end = serialize_tail(self._tail(edited, path))
         try:
             parse_tail(path, end, self._writer.position + len(end))
         except CorruptFileError as error:
@@ -307,8 +300,8 @@ class _PlainCopy:
         columns = [statistics.columns[0], *self._restated_statistics(statistics)]
         return _Stripe(content=whole, statistics=pb.StripeStatistics(columns=columns))
 
-    def _tail(self, segment: Segment, path: str) -> OrcTail:
-        return whole_tail([segment], plain_types(self._work.columns), (), path=path)
+    def _tail(self, part: OrcTail, path: str) -> OrcTail:
+        return whole_tail([part], plain_types(self._work.columns), (), path=path)
 
     def _restated(self, source: pa.NativeFile, tail: OrcTail, stream: StripeStream) -> StripeStream:
         restate = self._restate.get(stream.column)
@@ -324,6 +317,7 @@ class _PlainCopy:
             restate = self._restate.get(column_id)
             if restate is not None:
                 restate(column)
+            restate_bounds(column)
             yield column
 
 
@@ -354,9 +348,9 @@ class _AcidCopy(_PlainCopy):
             statistics=self._statistics(statistics, identity, content.rows),
         )
 
-    def _tail(self, segment: Segment, path: str) -> OrcTail:
+    def _tail(self, part: OrcTail, path: str) -> OrcTail:
         facts = AcidFacts(stripe_keys=self._keys, is_delete=False, nul_column_ids=())
-        return compose_tail([segment], self._work.columns, facts, path=path)
+        return compose_tail([part], self._work.columns, facts, path=path)
 
     def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
         """Return the five ACID columns before `row`."""
@@ -427,6 +421,4 @@ def _restatements(
     for column_id, node in enumerate(nodes, start=1):
         if node.type == PrimitiveType("date"):
             found[column_id] = as_dates
-        elif flat_kind(node.type) in _TEXTS:
-            found[column_id] = plain_bounds
     return found

@@ -11,13 +11,15 @@ from __future__ import annotations
 import abc
 import contextlib
 import posixpath
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.row_encoder import RowEncoder
-from airflow_hiveacid.storage.acid.write.tail import Segment
 from airflow_hiveacid.storage.orc.encoders import ArrowEncoder, StripeSink, WriterOptions
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter, stripe_content
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.column_types import is_text
@@ -111,9 +113,8 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         """
         self._fs, self._path, self._options = fs, path, options
         self._nodes, self._has_root, self._table = tuple(nodes), has_root, table
-        self._segments: list[Segment] = []
+        self._parts: list[OrcTail] = []
         self._stripe_keys: list[_Key] = []
-        self._stripe_rows: list[int] = []
         self._nul_column_ids: set[int] = set()
         self._byte_ids: frozenset[int] = frozenset()
         self._first_key: _Key | None = None
@@ -132,7 +133,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
 
     @abc.abstractmethod
     def _tail(self) -> OrcTail:
-        """Return the tail of the whole file, after all segments are finished."""
+        """Return the tail of the whole file, after all parts are finished."""
 
     def abort(self) -> None:
         """Close and delete the unfinished file, if the file system permits this."""
@@ -152,7 +153,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         """
         if self._first_key is None:
             self._start(empty)
-        self._finish_segment()
+        self._finish_part()
         tail = self._tail()
         self._emit(serialize_tail(tail))
         with storage_errors("write", self._path):
@@ -163,7 +164,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
     def _append(self, batch: pa.RecordBatch, *, needs_rows: bool) -> None:
         """Encode a batch; `needs_rows` selects the encoder that encodes row by row."""
         if self._ought_to_change(needs_rows=needs_rows):
-            self._finish_segment()
+            self._finish_part()
         self._encode(batch, needs_rows=needs_rows)
 
     @property
@@ -189,15 +190,12 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         such text.
         """
         if isinstance(self._encoder, RowEncoder):
-            is_done = not needs_rows and bool(self._stripe_rows)
-            return is_done or self._encoder.byte_ids != self._byte_ids
+            return self._encoder.byte_ids != self._byte_ids
         return needs_rows and self._encoder is not None
 
     def _start(self, schema: pa.Schema | None) -> Encoder:
         """Start an `ArrowEncoder` for this schema, or a `RowEncoder` if the schema is None."""
-        self._sink = StripeSink(self._emit)
-        self._segment_start = self._position
-        self._stripe_rows = []
+        self._sink = StripeSink()
         if schema is None:
             self._encoder = RowEncoder(
                 self._sink,
@@ -222,32 +220,31 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
             start += piece.num_rows
             self._rows_in_stripe += piece.num_rows
             self._last_key = self._key_at(piece, -1)
-            if ended:
-                self._end_stripe(self._last_key)
-            elif self._rows_in_stripe >= self._stripe_row_limit:
-                self._finish_segment()
+            if ended or self._rows_in_stripe >= self._stripe_row_limit:
+                self._finish_part()
 
-    def _end_stripe(self, key: _Key) -> None:
-        self._stripe_keys.append(key)
-        self._stripe_rows.append(self._rows_in_stripe)
-        self._rows_in_stripe = 0
-
-    def _finish_segment(self) -> None:
+    def _finish_part(self) -> None:
         encoder = self._encoder
         if encoder is None:
             return
-        self._sink.hold()
         encoder.finish()
-        tail = self._sink.release(self._path)
-        if self._rows_in_stripe and self._last_key is not None:
-            self._end_stripe(self._last_key)
-        if [stripe.rows for stripe in tail.stripes] != self._stripe_rows:
+        source, tail = self._sink.release(self._path)
+        rows = [self._rows_in_stripe] if self._rows_in_stripe else []
+        if [stripe.rows for stripe in tail.stripes] != rows:
             raise CorruptFileError(
                 path=self._path,
                 reason="the encoder ended stripes at unexpected rows, so the stripes' keys are"
                 " unknown",
             )
-        self._segments.append(Segment(tail=tail, start=self._segment_start))
+        if self._last_key is not None and rows:
+            self._stripe_keys.append(self._last_key)
+        stripes = StripeWriter(self._emit, tail.compression, self._position)
+        footer = pb.Footer()
+        footer.CopyFrom(tail.footer)
+        for number, stripe in enumerate(footer.stripes):
+            stripe.CopyFrom(stripes.add(source, tail, stripe_content(source, tail, number)))
+        self._parts.append(replace(tail, footer=footer, content=None))
+        self._rows_in_stripe = 0
         # The encoder's C++ object refers to the sink, and the sink refers to this writer. The
         # garbage collector cannot detect this cycle. So the collector would never free the buffers
         # of the file (about 15 MB).

@@ -39,7 +39,7 @@ from airflow_hiveacid.storage.orc.footer import (
     TypeKind,
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.statistics import keep_lengths_only, merge_stripes, shorten_bounds
+from airflow_hiveacid.storage.orc.statistics import keep_lengths_only, merge_stripes, restate_bounds
 from airflow_hiveacid.storage.values.column_types import row_type, types_from
 
 if TYPE_CHECKING:
@@ -49,14 +49,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _ACID_VERSION: Final = b"2"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """The stripes of one encoder: the encoder's tail, and the offset of the first stripe."""
-
-    tail: OrcTail
-    start: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +67,8 @@ class AcidFacts:
     nul_column_ids: Collection[int]
 
 
-def copied_segment(tail: OrcTail, number: int, copied: pb.Stripe) -> Segment:
-    """Return a segment of one copied stripe.
+def copied_part(tail: OrcTail, number: int, copied: pb.Stripe) -> OrcTail:
+    """Return the tail of a part of one copied stripe.
 
     `tail` and `number` (0-based) describe the stripe in the source file.
     """
@@ -87,8 +79,7 @@ def copied_segment(tail: OrcTail, number: int, copied: pb.Stripe) -> Segment:
     footer.stripes.append(copied)
     metadata.stripes.append(tail.metadata.stripes[number])
     footer.statistics.extend(merge_stripes(metadata.stripes))
-    edited = replace(tail, footer=footer, metadata=metadata, content=None)
-    return Segment(tail=edited, start=len(MAGIC))
+    return replace(tail, footer=footer, metadata=metadata, content=None)
 
 
 def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
@@ -115,17 +106,18 @@ def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
 
 
 def compose_tail(
-    segments: Sequence[Segment], columns: Sequence[Column], facts: AcidFacts, *, path: str
+    parts: Sequence[OrcTail], columns: Sequence[Column], facts: AcidFacts, *, path: str
 ) -> OrcTail:
     """Return the tail of the whole ACID file.
 
     Args:
-        segments: At least one segment; all have the same compression and row index stride.
+        parts: The tails of the parts, at least one, with the offsets of their stripes in the file;
+            all have the same compression and row index stride.
         columns: The table's columns.
-        facts: The facts that the segments' tails do not contain.
+        facts: The facts that the parts' tails do not contain.
         path: The file, for messages.
     """
-    tail = whole_tail(segments, acid_types(columns), facts.nul_column_ids, path=path)
+    tail = whole_tail(parts, acid_types(columns), facts.nul_column_ids, path=path)
     _add_user_metadata(tail.footer, facts)
     return tail
 
@@ -146,7 +138,7 @@ def plain_types(columns: Sequence[Column]) -> list[pb.Type]:
 
 
 def whole_tail(
-    segments: Sequence[Segment],
+    parts: Sequence[OrcTail],
     types: Sequence[pb.Type],
     nul_column_ids: Collection[int],
     *,
@@ -155,30 +147,29 @@ def whole_tail(
     """Return the tail of the whole file, without the user metadata of ACID files.
 
     Args:
-        segments: At least one segment; all are from the same kind of writer with the same options.
+        parts: The tails of the parts, at least one, with the offsets of their stripes in the file;
+            all are from the same kind of writer with the same options.
         types: The ORC types, by column ID.
         nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
             are wrong.
         path: The file, for messages.
     """
-    first = segments[0].tail
+    first = parts[0]
     footer, metadata, postscript = pb.Footer(), pb.Metadata(), pb.PostScript()
     footer.CopyFrom(first.footer)
     postscript.CopyFrom(first.postscript)
-    postscript.compression_block_size = max(s.tail.compression_block_bytes for s in segments)
+    postscript.compression_block_size = max(part.compression_block_bytes for part in parts)
     del footer.stripes[:]
-    for segment in segments:
-        for stripe in segment.tail.footer.stripes:
-            footer.stripes.add().CopyFrom(stripe)
-            footer.stripes[-1].offset += segment.start - len(MAGIC)
-        metadata.stripes.extend(segment.tail.metadata.stripes)
+    for part in parts:
+        footer.stripes.extend(part.footer.stripes)
+        metadata.stripes.extend(part.metadata.stripes)
     footer.rows = sum(stripe.rows for stripe in footer.stripes)
-    length = sum(stripe.length for segment in segments for stripe in segment.tail.stripes)
+    length = sum(stripe.length for part in parts for stripe in part.stripes)
     footer.content_length = length
     del footer.types[:]
     footer.types.extend(types)
     footer.calendar = OrcCalendar.PROLEPTIC_GREGORIAN
-    if len(segments) > 1:
+    if len(parts) > 1:
         del footer.statistics[:]
         footer.statistics.extend(merge_stripes(metadata.stripes))
     _withhold(footer, metadata, nul_column_ids)
@@ -224,7 +215,8 @@ def _withhold(footer: pb.Footer, metadata: pb.Metadata, nul_column_ids: Collecti
     for statistics in (footer.statistics, *(stripe.columns for stripe in metadata.stripes)):
         for column_id in nul_column_ids:
             keep_lengths_only(statistics[column_id])
-        shorten_bounds(statistics)
+        for column in statistics:
+            restate_bounds(column)
 
 
 def _type(node: TypeNode) -> pb.Type:

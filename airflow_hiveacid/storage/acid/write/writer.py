@@ -48,7 +48,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
 )
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
-from airflow_hiveacid.storage.acid.write.tail import AcidFacts, compose_tail, copied_segment
+from airflow_hiveacid.storage.acid.write.tail import AcidFacts, compose_tail, copied_part
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -168,7 +168,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
 
     def end_stripe(self) -> None:
         """End the current stripe, so that the next row begins a new stripe."""
-        self._finish_segment()
+        self._finish_part()
 
     def copy(self, stripe: WholeStripe) -> None:
         """End the current stripe, then append a stripe of a different file unchanged.
@@ -178,13 +178,13 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
                 earlier identities.
             StorageError: reading failed.
         """
-        self._finish_segment()
+        self._finish_part()
         self._check.pass_over(stripe.first, stripe.last)
         tail = stripe.tail
         stripes = StripeWriter(self._emit, tail.compression, self._position)
         with file_errors("read", tail.path), stripe.file.fs.open_input_file(tail.path) as source:
             copied = stripes.add(source, tail, stripe.content)
-        self._segments.append(copied_segment(tail, stripe.number, copied))
+        self._parts.append(copied_part(tail, stripe.number, copied))
         self._first_key = self._first_key or stripe.first
         self._last_key = stripe.last
         self._stripe_keys.append(stripe.last)
@@ -216,7 +216,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
             is_delete=self._is_delete,
             nul_column_ids=self._nul_column_ids,
         )
-        return compose_tail(self._segments, self._columns, facts, path=self._path)
+        return compose_tail(self._parts, self._columns, facts, path=self._path)
 
     def _check_schema(self, schema: pa.Schema) -> None:
         if self._schema is not None:

@@ -25,7 +25,7 @@ from airflow_hiveacid.storage.plain.parquet.footer import OLD_RULES, ParquetFact
 from airflow_hiveacid.storage.values.column_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _WIDER: Final = {
@@ -35,6 +35,22 @@ _WIDER: Final = {
     "double": (pa.float32(),),
 }
 """Other stored types whose values can be read unchanged, by Hive type."""
+
+# Impala and old versions of Spark do not mark texts as UTF8. Hive reads their bytes
+# (ETypeConverter.ESTRING_CONVERTER).
+_TEXTS: Final = (pa.string(), pa.binary())
+_NAMES: Final[Mapping[pa.DataType, str]] = {
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+}
 
 
 class FieldPositions:
@@ -74,7 +90,22 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
             "has timestamps that Hive's versions show as different times, because the file does"
             f" not state the writer's time zone, or states {OLD_RULES}=true"
         )
-    return f"is stored as {found}, which cannot be read as {wanted}"
+    return f"is stored as {_hive_text(found)}, which cannot be read as {wanted}"
+
+
+def _hive_text(found: pa.DataType) -> str:
+    """Return Hive's spelling of a stored type, for messages."""
+    if pa.types.is_struct(found):
+        return f"struct<{','.join(f'{f.name}:{_hive_text(f.type)}' for f in found)}>"
+    if pa.types.is_map(found):
+        return f"map<{_hive_text(found.key_type)},{_hive_text(found.item_type)}>"
+    if pa.types.is_list(found):
+        return f"array<{_hive_text(found.value_type)}>"
+    if pa.types.is_decimal(found):
+        return f"decimal({found.precision},{found.scale})"
+    if pa.types.is_timestamp(found):
+        return "timestamp" if found.tz is None else "timestamp (as instants in UTC)"
+    return _NAMES.get(found, f"a type that Hive does not have ({found})")
 
 
 def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:
@@ -105,7 +136,9 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
         case PrimitiveType(name="timestamp"):
             # Spark cannot read timestamps that are stored as nanoseconds in 64 bits.
             is_fine = facts.clock is TimestampStorage.WALL and found == pa.timestamp("ns")
-            return _fits(facts, found, wanted) and not is_fine
+            # Spark would show instants of 64 bits in the session's time zone.
+            is_moved = facts.clock is TimestampStorage.UTC
+            return _fits(facts, found, wanted) and not is_fine and not is_moved
         case _:
             return bool(found == arrow_type(wanted))
 
@@ -125,11 +158,10 @@ def _fits(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> bool:  #
         case DecimalType(precision=precision, scale=scale):
             is_decimal = pa.types.is_decimal(found)
             return bool(is_decimal and found.scale == scale and found.precision <= precision)
-        case CharType() | VarcharType():
-            return bool(pa.types.is_string(found))
+        case CharType() | VarcharType() | PrimitiveType(name="string"):
+            return found in _TEXTS
         case PrimitiveType(name="timestamp"):
-            is_clock = facts.clock in (TimestampStorage.INSTANT, TimestampStorage.WALL)
-            return is_clock and pa.types.is_timestamp(found) and found.tz is None
+            return facts.clock is not TimestampStorage.MIXED and pa.types.is_timestamp(found)
         case PrimitiveType(name=name) if "timestamp" not in name:
             return found == arrow_type(wanted) or found in _WIDER.get(name, ())
         case _:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -39,6 +39,8 @@ PROLEPTIC_DAYS: Final = "writer.date.proleptic"
 OLD_RULES: Final = "writer.zone.conversion.legacy"
 """Hive 4's metadata key that states whether Hive converted times like Java's old classes."""
 
+_DECIMAL: Final = "DECIMAL"
+_DECIMAL_BYTES: Final = 16
 _INT96: Final = "INT96"
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
@@ -50,13 +52,14 @@ class TimestampStorage(enum.Enum):
     """How a file stores timestamps.
 
     NONE: the file has no timestamps. INSTANT: timestamps are instants in 96 bits. WALL: timestamps
-        are wall-clock times in 64 bits. MIXED: timestamps are stored in a different way, or in
-        several ways.
+        are wall-clock times in 64 bits. UTC: timestamps are instants in 64 bits
+        (isAdjustedToUTC). MIXED: timestamps are stored in several ways.
     """
 
     NONE = enum.auto()
     INSTANT = enum.auto()
     WALL = enum.auto()
+    UTC = enum.auto()
     MIXED = enum.auto()
 
 
@@ -78,7 +81,8 @@ class ParquetFacts:
     """The facts in the footer of a file.
 
     `least_day` is the earliest date in the file, or None if it is unknown. `without_nan` are the
-    columns whose minimum and maximum statistics may ignore NaN.
+    columns whose minimum and maximum statistics may ignore NaN. `wide_decimals` describes the
+    decimals of columns that are stored in more bytes than Arrow reads.
     """
 
     schema: pa.Schema
@@ -88,6 +92,7 @@ class ParquetFacts:
     notes: Mapping[str, str]
     least_day: int | None
     without_nan: frozenset[str] = frozenset()
+    wide_decimals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def zone(self) -> str | None:
@@ -214,7 +219,18 @@ def facts_of(opened: pq.ParquetFile, path: str) -> ParquetFacts:
         notes=notes,
         least_day=_least_day(metadata),
         without_nan=_without_nan(metadata),
+        wide_decimals=_wide_decimals(opened.schema),
     )
+
+
+def _wide_decimals(schema: pq.ParquetSchema) -> dict[str, str]:
+    columns = (schema.column(at) for at in range(len(schema)))
+    return {
+        column.path.partition(".")[0]: f"a decimal({column.precision},{column.scale}) in"
+        f" {column.length} bytes"
+        for column in columns
+        if column.logical_type.type == _DECIMAL and column.length > _DECIMAL_BYTES
+    }
 
 
 def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
@@ -225,7 +241,7 @@ def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
             found.add(TimestampStorage.INSTANT)
         elif column.logical_type.type == _TIMESTAMP:
             is_instant = json.loads(column.logical_type.to_json())["isAdjustedToUTC"]
-            found.add(TimestampStorage.MIXED if is_instant else TimestampStorage.WALL)
+            found.add(TimestampStorage.UTC if is_instant else TimestampStorage.WALL)
     if not found:
         return TimestampStorage.NONE
     return found.pop() if len(found) == 1 else TimestampStorage.MIXED

@@ -120,7 +120,11 @@ def parquet_rows(
             position = positions[name]
             if position is None:
                 continue
-            reason = why_not(target.facts, target.facts.schema.field(position).type, type_)
+            field = target.facts.schema.field(position)
+            reason = why_not(target.facts, field.type, type_)
+            wide = target.facts.wide_decimals.get(field.name.partition(".")[0])
+            if wide is not None:
+                reason = f"has {wide}, more than 16 bytes, which this reader cannot represent"
             if reason is not None:
                 raise UnsupportedFileError(path=file.path, reason=f"column {name!r} {reason}")
         stored = {
@@ -235,11 +239,13 @@ def _leaf(target: _Target, values: _Values, wanted: HiveType, name: str) -> pa.A
     array = values.array
     match wanted:
         case CharType() | VarcharType():
-            return fit_length(array.cast(pa.string()), wanted)
+            return fit_length(array.cast(pa.string(), safe=False), wanted)
         case PrimitiveType(name="timestamp"):
             return _timestamps(target, values, name)
         case PrimitiveType(name="date"):
             return _days(target, array, name)
+        case PrimitiveType(name="string"):
+            return array.cast(pa.string(), safe=False)  # like Hive, accept bytes that are not UTF-8
         case _:
             return array.cast(arrow_type(wanted))
 
@@ -267,10 +273,14 @@ def _too_old(target: _Target, name: str) -> UnsupportedFileError:
 
 
 def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
-    """Return timestamps as wall-clock times; an instant is converted in the writer's time zone."""
+    """Return timestamps as wall-clock times.
+
+    An instant of 96 bits is converted in the writer's time zone. An instant of 64 bits is shown in
+    UTC; Hive 4 shows it in the time zone of its own JVM (docs/decisions/values.md).
+    """
     array, zone = values.array, target.facts.zone
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    if target.facts.clock is TimestampStorage.WALL:
+    if target.facts.clock in (TimestampStorage.WALL, TimestampStorage.UTC):
         seconds, nanos = seconds_and_nanos(array)
         return in_form(
             Instants(seconds, nanos, valid), target.form, None, path=target.path, column=name

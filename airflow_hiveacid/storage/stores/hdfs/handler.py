@@ -10,6 +10,7 @@ Deleted files do not go to HDFS's trash.
 from __future__ import annotations
 
 import errno
+import io
 import posixpath
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -281,7 +282,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         options = self._options(
             permission=self._permission(path, _ANY_FILE), overwrite=True, create_parent=True
         )
-        return self._ask(path, partial(self._client.create, path, options))
+        sink = self._ask(path, partial(self._client.create, path, options))
+        if isinstance(sink, io.IOBase):
+            # Python's collector of garbage closes each file that does not count as closed. That
+            # would complete the file of a failed write, and wait for the name node without a limit.
+            io.IOBase.close(sink)
+        return sink
 
     # ---- permissions -----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.conversion import Move
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
@@ -21,13 +22,16 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri, packed_json, parsed_json
+from airflow_hiveacid.storage.stores.notes.json_files import (
+    hidden_uri,
+    packed_json,
+    parsed_json,
+    whole_number,
+)
 from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import WriteId
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NAME: Final = "_conversion.json"
 _COPY: Final = re.compile(r"_copy_[0-9]+\Z")
@@ -60,7 +64,8 @@ class ConversionNote:
         Raises:
             LocationPermissionError, StorageError: writing failed.
         """
-        write_new(*open_location(_uri(location)), packed_json(asdict(self)))
+        like = open_location(location)[1]
+        write_new(*open_location(_uri(location)), packed_json(asdict(self)), like=like)
 
     @classmethod
     def read(cls, location: str) -> Self | None:
@@ -78,10 +83,20 @@ class ConversionNote:
 
     @classmethod
     def _of(cls, body: dict[str, Any]) -> Self:
-        moves, emptied = (
-            tuple(Move(**entry) for entry in body.pop(name)) for name in ("moves", "emptied")
+        write_id = body["write_id"]
+        return cls(
+            attempt=str(body["attempt"]),
+            table_id=str(body["table_id"]),
+            to=str(body["to"]),
+            undo={
+                str(name): None if value is None else str(value)
+                for name, value in body["undo"].items()
+            },
+            moves=_moves(body["moves"]),
+            emptied=_moves(body["emptied"]),
+            write_id=None if write_id is None else WriteId(whole_number(write_id)),
+            is_verified=bool(body["is_verified"]),
         )
-        return cls(moves=moves, emptied=emptied, **body)
 
     @staticmethod
     def uri(location: str) -> str:
@@ -131,6 +146,13 @@ class ConversionNote:
         """Return the sorted URIs of files that `move_back` left at their new paths."""
         uris = {f"{m.location.rstrip('/')}/{m.target}" for m in self.moves}
         return [uri for uri in sorted(uris) if exists(*open_location(uri))]
+
+
+def _moves(body: Iterable[dict[str, Any]]) -> tuple[Move, ...]:
+    return tuple(
+        Move(location=str(m["location"]), source=str(m["source"]), target=str(m["target"]))
+        for m in body
+    )
 
 
 def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[], None]) -> None:

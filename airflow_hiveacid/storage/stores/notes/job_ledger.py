@@ -43,7 +43,9 @@ from airflow_hiveacid.storage.stores.notes.json_files import (
     name_digest,
     packed_json,
     parsed_json,
+    seconds,
     table_digest,
+    whole_number,
 )
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -232,7 +234,7 @@ class Ledger:
         body = {**asdict(entry), "attempt": str(entry.attempt), "version": _VERSION}
         del body["is_legible"], body["doubt"]
         uri = f"{self._root}/{entry_name(entry)}"
-        write_new(*open_location(uri), packed_json(body))
+        write_new(*open_location(uri), packed_json(body), like=open_location(self.location)[1])
 
     def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
         """Return the prepared entries that may be committed but have no confirmed entry.
@@ -387,7 +389,11 @@ class Ledger:
             numbers = (self._numbers(n)[0] for n in there if n.startswith(self._roll_prefix))
             number = max(numbers, default=0) + 1
             name = f"{self._roll_prefix}{number:010d}.{len(lines)}.{uuid.uuid4().hex}.lines"
-            write_new(*open_location(f"{self._root}/{name}"), packed(lines))
+            write_new(
+                *open_location(f"{self._root}/{name}"),
+                packed(lines),
+                like=open_location(self.location)[1],
+            )
 
     def _count(self, name: str) -> int:
         """Return the number of entries in a roll, from the roll's name."""
@@ -565,16 +571,16 @@ def parse_entry(content: bytes, path: str) -> LedgerEntry:
             raise CorruptFileError(path=path, reason="a ledger entry of another version")
         return LedgerEntry(
             job_key=str(body["job_key"]),
-            generation=int(body["generation"]),
+            generation=whole_number(body["generation"]),
             attempt=AttemptId.parse(body["attempt"]),
             statement={str(k): str(v) for k, v in body["statement"].items()},
             table_id=str(body["table_id"]),
-            txn_id=TxnId(int(body["txn_id"])),
-            write_id=WriteId(int(body["write_id"])),
+            txn_id=TxnId(whole_number(body["txn_id"])),
+            write_id=WriteId(whole_number(body["write_id"])),
             directories=tuple(str(d) for d in body["directories"]),
             result=str(body["result"]),
-            recorded_s=float(body["recorded_s"]),
-            retention_s=float(body["retention_s"]),
+            recorded_s=seconds(body["recorded_s"]),
+            retention_s=seconds(body["retention_s"]),
             is_confirmed=bool(body["is_confirmed"]),
         )
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import LedgerRollError
+from airflow_hiveacid.storage.stores.notes.json_files import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +57,9 @@ def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line,
         for line in zlib.decompress(content).split(b"\n"):
             if line.startswith(wanted) and line:
                 name, modified_s, text = line.split(b" ", 2)
-                found.append(Line(name=name.decode(), modified_s=float(modified_s), text=text))
+                found.append(
+                    Line(name=name.decode(), modified_s=seconds(float(modified_s)), text=text)
+                )
     except (zlib.error, ValueError) as error:
         raise LedgerRollError(path=path, reason=f"not a roll of ledger entries: {error}") from error
     return tuple(found)

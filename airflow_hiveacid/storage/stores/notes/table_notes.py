@@ -9,6 +9,8 @@ are lost.
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -20,11 +22,14 @@ from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, 
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
+    MALFORMED,
     hidden_uri,
     name_digest,
     packed_json,
     parsed_json,
+    seconds,
     table_digest,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 _SEEN: Final = "_seen_"
 _COMPACTION: Final = "_compaction_"
 _FAILURES: Final = "_failures_"
+_ENTRY_ID: Final = re.compile("[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +71,9 @@ class TableNotes:
         """Return, by directory name, when each replacement in a partition was first seen."""
         found = {}
         for name, note in self._read(self.note_of(partition)).items():
-            match note:
-                case {"high_watermark": int(watermark), "at_s": int(at_s) | float(at_s)}:
-                    found[name] = FirstSeen(high_watermark=TxnId(watermark), at_s=at_s)
-                case _:
-                    pass  # ignored like a missing note
+            with suppress(*MALFORMED):  # ignored like a missing note
+                watermark = TxnId(whole_number(note["high_watermark"]))
+                found[name] = FirstSeen(high_watermark=watermark, at_s=seconds(note["at_s"]))
         return found
 
     def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
@@ -84,8 +88,10 @@ class TableNotes:
 
     def highest_write_id(self, entry_id: int) -> WriteId | None:
         """Return the highest write ID recorded for a queue entry; None if there is no note."""
-        found = self._read(self._compaction(entry_id)).get("highest_write_id")
-        return WriteId(found) if isinstance(found, int) else None
+        note = self._read(self._compaction(entry_id))
+        with suppress(*MALFORMED):  # ignored like a missing note
+            return WriteId(whole_number(note["highest_write_id"]))
+        return None
 
     def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
         """Record our compaction's highest write ID, before the entry is marked for cleaning."""
@@ -95,7 +101,7 @@ class TableNotes:
         """Return the IDs of the queue entries with a recorded highest write ID."""
         prefix = f"{_COMPACTION}{self._digest}."
         numbers = (n.removeprefix(prefix).removesuffix(".json") for n in files.named(prefix))
-        return frozenset(int(number) for number in numbers if number.isdigit())
+        return frozenset(int(number) for number in numbers if _ENTRY_ID.fullmatch(number))
 
     def forget_compaction(self, entry_id: int) -> None:
         """Remove the note of a queue entry that was cleaned."""
@@ -109,18 +115,14 @@ class TableNotes:
             names = {partition: name for partition, name in names.items() if name in there}
         found = {}
         for partition, name in names.items():
-            match self._read(name):
-                case {
-                    "count": int(count),
-                    "job_key": str(job_key),
-                    "last_s": int(last_s) | float(last_s),
-                    "why": str(why),
-                }:
-                    found[partition] = CompactionFailures(
-                        count=count, job_key=job_key, last_s=last_s, why=why
-                    )
-                case _:
-                    pass  # ignored like a missing note
+            note = self._read(name)
+            with suppress(*MALFORMED):  # ignored like a missing note
+                found[partition] = CompactionFailures(
+                    count=whole_number(note["count"]),
+                    job_key=str(note["job_key"]),
+                    last_s=seconds(note["last_s"]),
+                    why=str(note["why"]),
+                )
         return found
 
     def note_failures(self, partition: str, failures: CompactionFailures | None) -> None:
@@ -138,7 +140,9 @@ class TableNotes:
             return {}  # a half-written or invalid note counts as missing: it is written again
 
     def _write(self, name: str, body: Mapping[str, object]) -> None:
-        write_bytes(*open_location(self._uri(name)), packed_json(body))
+        write_bytes(
+            *open_location(self._uri(name)), packed_json(body), like=open_location(self.location)[1]
+        )
 
     def _compaction(self, entry_id: int) -> str:
         return f"{_COMPACTION}{self._digest}.{entry_id}.json"

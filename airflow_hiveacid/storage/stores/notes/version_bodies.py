@@ -21,6 +21,7 @@ from airflow_hiveacid.format.records.keeping import (
 )
 from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.storage.stores.notes.json_files import seconds, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,22 +53,22 @@ def commit_of(table_id: str, body: dict[str, Any]) -> CommitNote:
     """Parse the note of a commit."""
     return CommitNote(
         table_id=table_id,
-        write_id=WriteId(int(body["write_id"])),
-        txn_id=TxnId(int(body["txn_id"])),
+        write_id=WriteId(whole_number(body["write_id"])),
+        txn_id=TxnId(whole_number(body["txn_id"])),
         job_key=str(body["job_key"]),
         attempt=str(body["attempt"]),
         kind=str(body["kind"]),
-        inserted=int(body["inserted"]),
-        updated=int(body["updated"]),
-        deleted=int(body["deleted"]),
+        inserted=whole_number(body["inserted"]),
+        updated=whole_number(body["updated"]),
+        deleted=whole_number(body["deleted"]),
         partitions=_texts(body["partitions"]),
-        files=int(body["files"]),
-        size_bytes=int(body["size_bytes"]),
+        files=whole_number(body["files"]),
+        size_bytes=whole_number(body["size_bytes"]),
         directories=_texts(body["directories"]),
         opened_s=_seconds(body["opened_s"]),
         seen=str(body["seen"]),
-        seen_after_s=float(body["seen_after_s"]),
-        seen_by_s=float(body["seen_by_s"]),
+        seen_after_s=seconds(body["seen_after_s"]),
+        seen_by_s=seconds(body["seen_by_s"]),
         committed=TimeBounds(
             after_s=_seconds(body["committed"]["after_s"]),
             by_s=_seconds(body["committed"]["by_s"]),
@@ -84,11 +85,12 @@ def keeping_of(table_id: str, body: dict[str, Any]) -> Keeping:
     """Parse the note of a guarantee to keep versions."""
     return Keeping(
         table_id=table_id,
-        last_entry_id=int(body["last_entry_id"]),
-        since_s=float(body["since_s"]),
+        last_entry_id=whole_number(body["last_entry_id"]),
+        since_s=seconds(body["since_s"]),
         roots={
             PartitionName.parse(name): Kept(
-                floor=WriteId(int(kept["floor"])), evidence=frozenset(_texts(kept["witnesses"]))
+                floor=WriteId(whole_number(kept["floor"])),
+                evidence=frozenset(_texts(kept["witnesses"])),
             )
             for name, kept in body["roots"].items()
         },
@@ -99,9 +101,9 @@ def horizon_of(_table_id: str, body: dict[str, Any]) -> Horizon:
     """Parse the note of a partition's horizon."""
     return Horizon(
         partition=PartitionName.parse(str(body["partition"])),
-        write_id=WriteId(int(body["write_id"])),
-        high_watermark=TxnId(int(body["high_watermark"])),
-        at_s=float(body["at_s"]),
+        write_id=WriteId(whole_number(body["write_id"])),
+        high_watermark=TxnId(whole_number(body["high_watermark"])),
+        at_s=seconds(body["at_s"]),
     )
 
 
@@ -110,9 +112,9 @@ def resets_of(_table_id: str, body: dict[str, Any]) -> tuple[Reset, ...]:
     return tuple(
         Reset(
             partition=PartitionName.parse(str(one["partition"])),
-            write_id=WriteId(int(one["write_id"])),
-            lowest=WriteId(int(one["lowest"])),
-            highest=WriteId(int(one["highest"])),
+            write_id=WriteId(whole_number(one["write_id"])),
+            lowest=WriteId(whole_number(one["lowest"])),
+            highest=WriteId(whole_number(one["highest"])),
             names=frozenset(_texts(one["names"])),
         )
         for one in body["resets"]
@@ -128,7 +130,8 @@ def own_of(_table_id: str, body: dict[str, Any]) -> tuple[OwnCompaction, ...]:
     """Parse a note about one or several of our compactions."""
     return tuple(
         OwnCompaction(
-            entry_id=int(one["entry_id"]), aborted=tuple(WriteId(int(w)) for w in one["aborted"])
+            entry_id=whole_number(one["entry_id"]),
+            aborted=tuple(WriteId(whole_number(w)) for w in one["aborted"]),
         )
         for one in body.get("entries", [body])
     )
@@ -149,7 +152,7 @@ def tag_of(table_id: str, body: dict[str, Any]) -> Tag:
         name=str(body["name"]),
         table_id=table_id,
         write_ids=str(body["write_ids"]),
-        made_s=float(body["made_s"]),
+        made_s=seconds(body["made_s"]),
         made_by=str(body["made_by"]),
         expires_s=_seconds(body["expires_s"]),
         roots=tuple(
@@ -169,4 +172,4 @@ def _texts(value: Iterable[object]) -> tuple[str, ...]:
 
 
 def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    return None if value is None else seconds(value)

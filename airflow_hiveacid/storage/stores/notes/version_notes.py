@@ -284,7 +284,7 @@ class VersionNotes:
         prefix = self._horizons_of(horizon.partition)
         for name in self._names(prefix):
             number = name.removeprefix(prefix).removesuffix(".json")
-            if number.isdigit() and int(number) < horizon.write_id:
+            if number.isdecimal() and int(number) < horizon.write_id:
                 self._delete(name)
 
     def forget_horizon(self, horizon: Horizon) -> None:
@@ -443,7 +443,7 @@ class VersionNotes:
 
     def _write(self, name: str, body: dict[str, Any]) -> None:
         content = packed_json({**body, "version": _VERSION})
-        write_new(*open_location(self._uri(name)), content)
+        write_new(*open_location(self._uri(name)), content, like=open_location(self.location)[1])
         if self.files is not None:
             self.files.note_written(name)
 

@@ -41,18 +41,31 @@ with DAG("add_totals", schedule=None):
         """,
     )
 
-# Each update adds a delta and a delete delta, so each table reaches 10.
+# Each update adds a delta and a delete delta, so each partition reaches 10.
+with DAG("add_order_deltas", schedule=None):
+    HiveAcidSqlOperator(
+        task_id="update",
+        sql="UPDATE demo.orders SET amount = amount;" * 5,
+        outlets=[partitions_asset("demo.orders")],
+    )
 with DAG("add_deltas", schedule=None):
-    HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.customers SET total = total;" * 3)
+    HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.customers SET total = total;" * 5)
 with DAG("add_flight_deltas", schedule=None):
-    HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.flights SET distance = distance;" * 4)
+    HiveAcidSqlOperator(task_id="update", sql="UPDATE demo.flights SET distance = distance;" * 5)
+# Deltas without deletes: a minor compaction of both kinds would become a major one.
+with DAG("add_orders", schedule=None):
+    HiveAcidSqlOperator(
+        task_id="insert",
+        sql="INSERT INTO demo.orders PARTITION (day) VALUES (9, 9, 9, DATE '2026-11-02');" * 3,
+    )
 with DAG("fill_sales", schedule=None):
     HiveAcidSqlOperator(
         task_id="fill",
         sql="""
-            CREATE DATABASE sales;
-            CREATE TABLE sales.items (id bigint, amount bigint);
-            CREATE TABLE sales.refunds (id bigint, amount bigint) PARTITIONED BY (day date);
+            CREATE DATABASE IF NOT EXISTS sales;
+            CREATE TABLE IF NOT EXISTS sales.items (id bigint, amount bigint);
+            CREATE TABLE IF NOT EXISTS sales.refunds (id bigint, amount bigint)
+                PARTITIONED BY (day date);
             INSERT INTO sales.items VALUES (1, 900), (2, 1200);
             INSERT INTO sales.refunds PARTITION (day) VALUES (1, 9, DATE '2026-11-01');
         """

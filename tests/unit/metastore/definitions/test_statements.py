@@ -485,6 +485,8 @@ def test_a_failed_partition_drop_is_done_by_the_next_try(
     [
         ((("month", "1"),), "'month' is not one of its partition columns, which are day"),
         ((("day", "x"),), "'x' is not a valid value of a partition column of int"),
+        ((("day", None),), "'day' is None, which Hive stores as NULL"),
+        ((("day", ""),), "'day' is '', which Hive stores as NULL"),
     ],
 )
 def test_invalid_partition_values_are_refused(
@@ -492,6 +494,19 @@ def test_invalid_partition_values_are_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         statements.run(DropPartitions(target=NAME, partitions=(values,), if_exists=True))
+    assert made.is_partitioned
+
+
+def test_a_misspelt_setting_of_ours_cannot_be_set_but_can_be_removed(
+    statements: Statements, made: TableInfo
+) -> None:
+    wrong = "hiveacid.readable_for"
+    with pytest.raises(DefinitionError, match=r"no such setting exists, only .*readable\.for"):
+        statements.run(SetProperties(target=NAME, properties=((wrong, "7 days"),)))
+    with pytest.raises(ConfigurationError, match="no such setting exists"):
+        statements.run(create(properties=((wrong, "7 days"),)))
+    statements.run(UnsetProperties(target=NAME, names=(wrong,), if_exists=True))
+    statements.run(SetProperties(target=NAME, properties=(("hiveacid.readable.for", "7 days"),)))
     assert made.is_partitioned
 
 

@@ -122,6 +122,24 @@ def test_heartbeats_stop_and_keep_the_error_if_the_transaction_is_aborted(
     assert isinstance(heartbeat.lost, TransactionAbortedError)
 
 
+def test_a_heartbeat_after_the_commit_raises_no_alarm(
+    client: FakeClient,
+    clock: ManualClock,
+    txn_id: TxnId,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    alarms: list[str] = []
+    made = Heartbeat(
+        client.clone(), txn_id, interval_s=10.0, clock=clock, on_lost=lambda: alarms.append("lost")
+    )
+    made.start()
+    made.expect_the_end()
+    client.commit_txn(txn_id)
+    clock.advance(10.0)
+    wait_until(lambda: not made._thread.is_alive())
+    assert (made.lost, alarms, caplog.messages) == (None, [], [])
+
+
 def test_a_check_is_called_after_each_heartbeat_and_may_end_the_heartbeats(
     server: FakeMetastore, clock: ManualClock, heartbeat: Heartbeat
 ) -> None:

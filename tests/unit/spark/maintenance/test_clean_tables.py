@@ -291,10 +291,10 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
     if when == "before its first look":
         of = clean_table.TableCleaning.of
 
-        def dropped_first(client: FakeClient, spec: Any, on_step: Any) -> Any:  # noqa: ANN401
+        def dropped_first(client: FakeClient, spec: Any, *more: Any) -> Any:  # noqa: ANN401
             if spec.target == "default.gone":
                 drop()
-            return of(client, spec, on_step)
+            return of(client, spec, *more)
 
         monkeypatch.setattr(clean_table.TableCleaning, "of", dropped_first)
     else:

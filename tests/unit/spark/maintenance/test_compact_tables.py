@@ -530,6 +530,39 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
         warehouse.compact("default.*")
 
 
+@pytest.mark.parametrize("error", [StorageError("no disk"), OverflowError("timestamp")])
+@pytest.mark.parametrize("where", ["notes", "partitions", "plan"])
+def test_any_error_of_one_table_is_named_and_stops_no_other(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: Exception, where: str
+) -> None:
+    warehouse.table("bad", 3)
+    good = warehouse.table("good", 3)
+    if where == "plan":
+        plan = tables_planner.Piece.plan
+
+        def planned(self: Any, client: Any) -> Any:  # noqa: ANN401
+            if self.table == "default.bad":
+                raise error
+            return plan(self, client)
+
+        monkeypatch.setattr(tables_planner.Piece, "plan", planned)
+    else:
+        name = "switched_off_outcome" if where == "notes" else "partitions_of"
+        known = getattr(tables_planner, name)
+
+        def found(*arguments: Any) -> Any:  # noqa: ANN401
+            if any(getattr(one, "ref", "") == TableRef("default", "bad") for one in arguments):
+                raise error
+            return known(*arguments)
+
+        monkeypatch.setattr(tables_planner, name, found)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert list(caught.value.failed) == ["default.bad"]
+    assert str(error) in caught.value.failed["default.bad"]
+    assert len(there(good, "base_")) == 1
+
+
 def test_a_table_that_cannot_be_listed_does_not_stop_the_others(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
@@ -642,6 +675,41 @@ def test_a_limit_of_bytes_selects_the_highest_scores_and_at_least_one_table(
     rest = warehouse.compact("default.*", max_bytes=1)
     assert compacted(rest) == {"default.few": True}
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def grow_old(table: TableInfo, days: float) -> None:
+    at_s = time.time() - days * 86400
+    for path in Path(table.location.removeprefix("file:")).rglob("*"):
+        os.utime(path, (at_s, at_s))
+
+
+def test_a_partition_left_for_a_week_comes_before_partitions_with_a_higher_score(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    few, old = warehouse.table("few", 2), warehouse.table("old", 2)
+    for night in range(3):
+        warehouse.table(f"hot{night}", 9)
+        done = [
+            name
+            for name, is_done in compacted(warehouse.compact("*", max_bytes=1)).items()
+            if is_done
+        ]
+        assert done == [f"default.hot{night}"]
+        (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        assert "default.few" in warning
+        assert "more than max_bytes=1" in warning
+        caplog.clear()
+    warehouse.table("hot", 9)
+    grow_old(few, 7.5)
+    grow_old(old, 8)
+    result = warehouse.compact("*", max_bytes=1)
+    assert [name for name, is_done in compacted(result).items() if is_done] == ["default.old"]
+    overdue, large = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "default.few" in overdue
+    assert "oldest delta 7.5 d old" in overdue or "oldest delta 7" in overdue
+    assert "default.hot" in large
+    assert compacted(warehouse.compact("*", max_bytes=1))["default.few"]
+    assert compacted(warehouse.compact("*", max_bytes=1)) == {"default.hot": True}
 
 
 def test_a_limit_of_bytes_chooses_across_groups_of_tables_and_fills_up_with_smaller_inputs(

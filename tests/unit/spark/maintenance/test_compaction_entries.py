@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     CompactionNotDoneError,
+    KeepingRefusedError,
     MetastoreCallError,
     MetastoreUnavailableError,
     TableChangedError,
@@ -29,6 +31,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_pool,
     our_worker_id,
 )
+from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.transactions import transaction
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     compacting,
@@ -36,11 +39,19 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_entry,
 )
 from airflow_hiveacid.metastore.txn_values import TxnType
-from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
-from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
+from tests.unit.spark.maintenance.rig import (
+    clean,
+    compact,
+    insert,
+    put,
+    there,
+    values,
+    without_spark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -536,7 +547,9 @@ def test_an_entry_that_a_worker_of_hive_has_claimed_is_left_to_it(
     for _ in range(10):
         insert(client, table, 4)
     assert compact(client, table, AUTO).is_hindered
-    with pytest.raises(CompactionNotDoneError, match="already working") as caught:
+    with pytest.raises(
+        CompactionNotDoneError, match=r"by worker hs2-worker-1.*is being done"
+    ) as caught:
         compact(client, table, MAJOR)
     assert caught.value.retryable
     assert states(client, table) == [CompactionState.WORKING]
@@ -581,17 +594,112 @@ def test_a_worker_of_hive_can_neither_update_nor_mark_an_entry_that_was_taken_ov
     assert values(client, table) == [1, 2, 3]
 
 
-def test_a_major_compaction_before_the_cleaning_of_a_minor_one_fails_with_the_reason(
+def hive_compacts(
+    client: FakeClient, table: TableInfo, kind: CompactionType, *, is_marked: bool = True
+) -> TxnId:
+    """Let a worker of Hive's claim and mark a compaction; its transaction stays open."""
+    client.request_compaction(table.ref, None, kind)
+    claim = client.find_next_compaction("hivehost1-42", worker_version="4.0.1")
+    assert claim is not None
+    txn_id = client.open_txn(TxnType.COMPACTION)
+    client.update_compactor_state(dataclasses.replace(claim, highest_write_id=WriteId(3)), txn_id)
+    if is_marked:
+        client.mark_compacted(claim)
+    return txn_id
+
+
+def test_a_major_compaction_follows_a_minor_one_whose_replaced_files_still_have_a_reader(
     client: FakeClient, table: TableInfo
 ) -> None:
     filled(client, table)
     reader = client.open_txn(TxnType.READ_ONLY)
     assert compact(client, table, MINOR).done
-    with pytest.raises(CompactionNotDoneError, match="ready for cleaning"):
-        compact(client, table, MAJOR)
+    assert compact(client, table, MAJOR).done
     client.commit_txn(reader)
-    assert not compact(client, table, AUTO).done
+    assert states(client, table) == [
+        CompactionState.REFUSED,
+        CompactionState.READY_FOR_CLEANING,
+    ]
     assert values(client, table) == [1, 2, 3]
+
+
+def test_a_major_compaction_follows_a_committed_minor_one_of_hive(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    client.commit_txn(hive_compacts(client, table, CompactionType.MINOR))
+    assert compact(client, table, MAJOR).done
+    minor, _ = sorted(client.show_compactions(table.ref), key=lambda e: e.entry_id or 0)
+    assert minor.is_committed
+    assert not minor.has_failed
+    assert values(client, table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["ready for cleaning", "working"])
+@pytest.mark.parametrize("kind", [CompactionType.MINOR, CompactionType.MAJOR])
+def test_a_dead_worker_of_hive_blocks_neither_a_compaction_nor_the_keeping_of_versions(
+    client: FakeClient, table: TableInfo, kind: CompactionType, *, is_marked: bool
+) -> None:
+    filled(client, table)
+    client.abort_txn(hive_compacts(client, table, kind, is_marked=is_marked))
+    keep(client, client.get_table(table.ref))
+    client.abort_txn(hive_compacts(client, table, kind, is_marked=is_marked))
+    assert compact(client, client.get_table(table.ref), MAJOR).done
+    assert is_kept(client, table)
+    assert states(client, table) == [
+        CompactionState.REFUSED,
+        CompactionState.REFUSED,
+        CompactionState.READY_FOR_CLEANING,
+    ]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_versions_can_be_kept_while_a_committed_compaction_waits_for_its_cleaning(
+    client: FakeClient, table: TableInfo, *, is_ours: bool
+) -> None:
+    """The parameter keeps the replaced files for days, and their entry with them."""
+    filled(client, table)
+    if is_ours:
+        assert compact(client, table, MAJOR).done
+    else:
+        client.commit_txn(hive_compacts(client, table, CompactionType.MAJOR))
+    reader = client.open_txn()
+    keep_readable(client, table.ref, "7 days")
+    clean(client, client.get_table(table.ref))
+    client.commit_txn(reader)
+    clean(client, client.get_table(table.ref))
+    assert states(client, table)[0] in (
+        CompactionState.READY_FOR_CLEANING,
+        CompactionState.SUCCEEDED,
+    )
+    assert is_kept(client, table)
+    assert values(client, table) == [1, 2, 3]
+
+
+def test_the_entry_of_a_living_worker_of_hive_is_left_to_it_and_the_refusals_say_the_same(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    txn_id = hive_compacts(client, table, CompactionType.MINOR)
+    assert end_dead_entries(client, table.ref) == ()
+    (status,) = unfinished(client, table.ref)
+    assert f"in transaction {txn_id}, which is open; wait, or end it with" in str(status)
+    with pytest.raises(CompactionNotDoneError, match=re.escape(str(status))):
+        compact(client, table, MAJOR)
+    with pytest.raises(KeepingRefusedError, match=re.escape(str(status))):
+        keep(client, client.get_table(table.ref))
+    assert states(client, table) == [CompactionState.READY_FOR_CLEANING]
+
+
+def test_a_compaction_of_hive_that_our_compaction_replaced_still_ends_the_guarantee(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """Until its entry ended, Hive's cleaner may have removed files."""
+    filled(client, table)
+    keep(client, client.get_table(table.ref))
+    client.commit_txn(hive_compacts(client, table, CompactionType.MINOR))
+    assert compact(client, client.get_table(table.ref), MAJOR).done
+    assert not is_kept(client, table)
 
 
 def test_during_a_compaction_of_ours_a_requested_kind_fails_and_auto_gives_way(

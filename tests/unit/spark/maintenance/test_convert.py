@@ -5,6 +5,7 @@ Lines of text stand for rows: a reader of the table sees the lines of its live f
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -588,3 +589,53 @@ def test_an_attempt_undoes_only_its_own_unfinished_conversion(world: World) -> N
     world.kill(ONLY, "done")
     way_back(world, 9).undo_own(place, AttemptId.parse(FIRST))
     assert (world.kind, world.rows, world.has_note) == ("insert_only", OLD, True)
+
+
+def move(source: str, target: str, location: str = "{mine}") -> dict[str, str]:
+    return {"location": location, "source": source, "target": target}
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ({"emptied": [move("x", "delta_1", "{victim}")]}, "victim is not a location"),
+        ({"moves": [move("a", "b", "{victim}")]}, "victim is not a location"),
+        ({"emptied": [move("x", "../victim")]}, "moves 'x'"),
+        ({"emptied": [move("base_5", "a")]}, "moves 'base_5'"),
+        ({"moves": [move("../victim/a", "000000_0")]}, "moves '../victim/a'"),
+        ({"moves": [move("base_5/../../victim/a", "000000_0")]}, "victim/a' to '000000_0'"),
+        ({"moves": [move("base_5/a", "../victim/a")]}, "to '../victim/a'"),
+        ({"write_id": 1, "moves": [move("a", "b/a")]}, "to 'b/a'"),
+        ({"undo": {"EXTERNAL": "TRUE", "serialization.lib": "x"}}, "serialization.lib"),
+        ({"write_id": 77}, "has not allocated its write ID 77"),
+    ],
+)
+@pytest.mark.parametrize("is_verified", [False, True])
+def test_a_note_that_no_conversion_of_the_table_can_have_written_moves_nothing(
+    world: World, tmp_path: Path, part: dict[str, object], why: str, *, is_verified: bool
+) -> None:
+    victim = tmp_path / "victim"
+    (victim / "delta_1").mkdir(parents=True)
+    (victim / "delta_1" / "a").write_text("precious")
+    note = {
+        "attempt": FIRST,
+        "table_id": world.client.get_table(REF).table_id,
+        "to": "flat",
+        "undo": {},
+        "moves": [],
+        "emptied": [],
+        "write_id": None,
+        "is_verified": is_verified,
+        **part,
+    }
+    text = json.dumps(note).replace("{victim}", f"file:{victim}")
+    (world.root / "_hiveacid").mkdir()
+    path = world.root / "_hiveacid" / "_conversion.json"
+    path.write_text(text.replace("{mine}", f"file:{world.root}"))
+    before = sorted(world.root.rglob("*"))
+    with pytest.raises(ConversionRefusedError, match=r"no conversion of it can have written") as e:
+        world.convert(ONLY, SECOND)
+    assert why in str(e.value)
+    assert "_conversion.json" in str(e.value)
+    assert (victim / "delta_1" / "a").read_text() == "precious"
+    assert sorted(world.root.rglob("*")) == before

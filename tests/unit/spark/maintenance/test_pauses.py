@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -32,9 +33,10 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
     rebuild,
 )
+from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance import compaction_planner
-from airflow_hiveacid.maintenance.pauses import LASTS, would_fail_again
+from airflow_hiveacid.maintenance.pauses import LASTS, pauses, would_fail_again
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from tests.contract.fake_client import FakeClient
 
 AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
+NOTED = CompactionFailures(count=2, job_key="j", last_s=1767225600.0, why="w")  # 2026-01-01
 BAD = "delta_0000002_0000002_0000/bucket_00000"
 
 
@@ -266,3 +269,25 @@ def test_only_failures_that_the_same_files_would_cause_again_count(
     kind: type[HiveAcidError], *, counts: bool
 ) -> None:
     assert would_fail_again(rebuild(kind.__name__, "why")) is counts
+
+
+@pytest.mark.parametrize("last", ["1e300", "Infinity", "NaN", "-1e300", '"x"', "1e11", "true"])
+def test_a_note_with_a_time_that_is_none_pauses_nothing_and_raises_nothing(
+    table: TableInfo, last: str
+) -> None:
+    TableNotes.of(table).note_failures("", NOTED)
+    (path,) = Path(table.location.removeprefix("file:")).glob("_hiveacid/_failures_*")
+    path.write_text(path.read_text().replace(f'"last_s": {NOTED.last_s}', f'"last_s": {last}'))
+    assert pauses(table, [""], now_s=NOTED.last_s) == {}
+
+
+@pytest.mark.parametrize("ahead_s", [30.0, 6 * 86400.0])
+def test_a_failure_in_the_near_future_counts_as_now(table: TableInfo, ahead_s: float) -> None:
+    TableNotes.of(table).note_failures("", replace(NOTED, last_s=NOTED.last_s + ahead_s))
+    (why,) = pauses(table, [""], now_s=NOTED.last_s).values()
+    assert "paused since 2026-01-01" in why
+
+
+def test_a_failure_in_the_far_future_pauses_nothing(table: TableInfo) -> None:
+    TableNotes.of(table).note_failures("", replace(NOTED, last_s=NOTED.last_s + 365 * 86400))
+    assert pauses(table, [""], now_s=NOTED.last_s) == {}

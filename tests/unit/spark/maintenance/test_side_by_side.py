@@ -9,6 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import (
     FencedError,
+    JobFailedError,
     MetastoreUnavailableError,
     PartitionsFailedError,
     StorageError,
@@ -135,21 +136,14 @@ def test_other_failures_never_keep_the_next_piece_from_being_started(client: Fak
     assert sorted(started) == list(range(100))
 
 
-def test_an_unexpected_error_is_raised_before_the_other_pieces_are_started(
-    client: FakeClient,
-) -> None:
-    started: list[int] = []
-
+def test_an_unexpected_error_of_one_piece_is_its_own_failure(client: FakeClient) -> None:
     def work(_: MetastorePort, piece: int) -> int:
-        started.append(piece)
-        if piece == 3:
-            raise ZeroDivisionError
-        time.sleep(0.01)
-        return piece
+        return 6 // (piece - 3)
 
-    with pytest.raises(ZeroDivisionError):
-        each_piece(client, range(1000), work, at_once=2, name=str)
-    assert len(started) < 20
+    found = each_piece(client, range(8), work, at_once=2, name=str)
+    assert isinstance(found[3], JobFailedError)
+    assert "ZeroDivisionError" in str(found[3])
+    assert [one for one in found if one is not found[3]] == [-2, -3, -6, 6, 3, 2, 1]
 
 
 def test_the_end_of_a_tasks_time_stops_the_work_after_the_current_pieces(

@@ -174,11 +174,11 @@ def test_each_kind_of_unknown_path_of_an_unpartitioned_table_is_listed(place: Pl
     result = place.clean()
     assert (result.status, result.files) == (JobStatus.NOTHING_TO_DO, 0)
     assert unknown(result) == {
-        f"{DELTA}/notes.txt": "ignored: its name is not that of a data file",
-        f"{DELTA}/bucket_00001": "ignored: it is empty",
-        f"{DELTA}/{DELTA}/bucket_00000": (
-            "ignored: it is in a base or delta directory inside another such directory"
+        f"{DELTA}/notes.txt": (
+            "its name is not that of a data file, such as bucket_00000 or 000000_0"
         ),
+        f"{DELTA}/bucket_00001": "ignored: it is empty",
+        f"{DELTA}/{DELTA}/bucket_00000": ("it is in a base or delta inside another base or delta"),
         "000000_0": "ignored: it is empty",
         ".hive-staging_hive_1": "hidden: another program may still use it",
     }

@@ -169,7 +169,7 @@ def notes(table: TableInfo) -> list[str]:
     """The states of the ledger's entries."""
     hidden = place(table) / HIDDEN_DIRECTORY
     names = [p.name for p in hidden.iterdir()] if hidden.is_dir() else []
-    return sorted(n.split(".")[-2] for n in names if not n.startswith("_commit_"))
+    return sorted(n.split(".")[-2] for n in names if not n.startswith(("_commit_", "_owner")))
 
 
 @pytest.fixture
@@ -499,6 +499,30 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     server.reap()
     replace(job, attempt=SECOND).run()
     assert (old / "bucket_00000").read_text() == "somebody's rows"
+
+
+@pytest.mark.parametrize("name", ["", "..", ".", "delta_0000050_0000050_0000", "data"])
+def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
+    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock, name: str
+) -> None:
+    kept = [place(table) / "delta_0000050_0000050_0000", place(table) / "data"]
+    for directory in kept:
+        directory.mkdir()
+        (directory / "bucket_00000").write_text("somebody's rows")
+    (place(table).parent / "beside").write_text("another table")
+    dead = writing(job.client, replace(job).order())
+    with ExitStack() as never_left:
+        write = never_left.enter_context(dead)
+        job.publish(write)
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    ledger = Ledger.of(table)
+    (entry,) = ledger.entries("dag/run/task/-1")
+    ledger.write(replace(entry, directories=(f"{table.location}/{name}",)))
+    assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 2
+    assert (place(table).parent / "beside").exists()
 
 
 def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(

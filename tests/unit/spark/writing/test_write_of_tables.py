@@ -153,7 +153,7 @@ def directories(table: TableInfo) -> set[str]:
 def notes(table: TableInfo) -> list[str]:
     hidden = Path(table.location.removeprefix("file:")) / HIDDEN_DIRECTORY
     names = [p.name for p in hidden.iterdir()] if hidden.is_dir() else []
-    return sorted(n.split(".")[-2] for n in names if not n.startswith("_commit_"))
+    return sorted(n.split(".")[-2] for n in names if not n.startswith(("_commit_", "_owner")))
 
 
 @pytest.fixture

@@ -35,9 +35,11 @@ def test_a_section_of_three_blocks_grows_at_most_by_three_chunk_headers() -> Non
     assert len(section) <= len(NOISE) + 3 * 3
 
 
-@pytest.mark.parametrize("kind", [Compression.LZO, 17])
-def test_the_error_for_an_unknown_compression_names_the_file_and_the_kind(kind: int) -> None:
-    with pytest.raises(UnsupportedFileError, match=rf"f\.orc.*{int(kind)}"):
+@pytest.mark.parametrize(("kind", "name"), [(3, "LZO"), (6, "BROTLI"), (17, "number 17")])
+def test_the_error_for_an_unknown_compression_names_the_file_and_the_kind(
+    kind: int, name: str
+) -> None:
+    with pytest.raises(UnsupportedFileError, match=rf"f\.orc.*{name}.*orc\.compress"):
         decompress(b"\x01\x00\x00", kind, 1024, path="f.orc")
 
 

@@ -252,7 +252,7 @@ def _swap_stripes(tail: OrcTail) -> None:
         ("has no parent", lambda tail: tail.footer.types.add(kind=TypeKind.LONG)),
         (r"decimal\(39,2\)", _first_type(kind=TypeKind.DECIMAL, precision=39, scale=2)),
         (r"decimal\(3,4\)", _first_type(kind=TypeKind.DECIMAL, precision=3, scale=4)),
-        (r"decimal\(0,39\)", _first_type(kind=TypeKind.DECIMAL, scale=39)),
+        (r"decimal\(38,39\)", _first_type(kind=TypeKind.DECIMAL, scale=39)),
         (
             "compression blocks have 2147483647 bytes",
             lambda tail: setattr(tail.postscript, "compression_block_size", (1 << 31) - 1),
@@ -292,10 +292,13 @@ def test_empty_content_is_reported_as_too_short() -> None:
         parse_tail("f.orc", b"", 0)
 
 
-def test_a_decimal_type_of_hive_0_11_has_precision_zero(tmp_path: Path) -> None:
+def test_a_decimal_type_without_precision_counts_as_38_digits_with_10_after_the_point(
+    tmp_path: Path,
+) -> None:
     tail = read_tail(FS, written(tmp_path))
     tail.footer.types[1].CopyFrom(pb.Type(kind=TypeKind.DECIMAL))
-    assert again(tail).types[1].precision == 0
+    type_ = again(tail).types[1]
+    assert (type_.precision, type_.scale) == (38, 10)
 
 
 def test_types_and_stripes_are_computed_once_per_tail(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc import splice as splicing
-from airflow_hiveacid.storage.orc.splice import Stretch, splice, without_seconds
+from airflow_hiveacid.storage.orc.splice import Stretch, in_utc, splice
 from airflow_hiveacid.storage.orc.tail import read_tail
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def test_a_stripe_that_states_too_many_values_is_refused(tmp_path: Path) -> None
     orc.write_table(pa.table({"at": pa.array([0, 1], pa.timestamp("ns"))}), str(path))
     tail = read_tail(LocalFileSystem(), str(path))
     with path.open("rb") as file, pytest.raises(CorruptFileError, match="states"):
-        without_seconds(pa.PythonFile(file), tail, {1}, lambda _stripe, _column: 1 << 60)
+        in_utc(pa.PythonFile(file), tail, {1}, lambda _stripe, _column: 1 << 60)

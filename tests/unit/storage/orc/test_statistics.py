@@ -16,7 +16,7 @@ from airflow_hiveacid.storage.orc.statistics import (
     merge_statistics,
     merge_stripes,
     plain_bounds,
-    shorten_bounds,
+    restate_bounds,
 )
 from airflow_hiveacid.storage.orc.tail import parse_tail
 
@@ -170,10 +170,10 @@ def test_merged_stripe_statistics_equal_the_file_statistics_of_the_encoder(
 
 
 def bounded(least: str, greatest: str) -> pb.StringStatistics:
-    """Statistics of two such strings, with their bounds shortened."""
+    """Statistics of two such strings, with their bounds restated."""
     typed = pb.StringStatistics(minimum=least.encode(), maximum=greatest.encode(), sum=7)
     statistics = pb.ColumnStatistics(values=2, strings=typed)
-    shorten_bounds([statistics])
+    restate_bounds(statistics)
     assert statistics.values == 2
     return statistics.strings
 
@@ -186,6 +186,57 @@ def test_short_string_bounds_are_unchanged() -> None:
     short = "b" * LONGEST_BOUND_BYTES
     found = bounded("a", short)
     assert (found.minimum, found.maximum, found.sum) == (b"a", short.encode(), 7)
+
+
+ODD = st.text(
+    st.sampled_from("a\x7f\u07ff\ud7ff\ue000\uff21\uffff\U0001f600\U0010ffff"), max_size=4
+)
+
+
+@given(st.lists(ODD, min_size=1), ODD)
+def test_string_bounds_hide_no_value_in_the_order_of_bytes_or_of_utf_16_units(
+    values: list[str], wanted: str
+) -> None:
+    """A reader skips a file if its bounds prove that no value compares so with `wanted`."""
+    found = bounded(min(values, key=str.encode), max(values, key=str.encode))
+    if not found.HasField("minimum"):
+        return
+    low, high = found.minimum.decode(), found.maximum.decode()
+    for order in (str.encode, utf_16):
+        if any(value.encode() >= wanted.encode() for value in values):
+            assert order(high) >= order(wanted)
+        if any(value.encode() <= wanted.encode() for value in values):
+            assert order(low) <= order(wanted)
+
+
+def test_string_bounds_are_cut_before_characters_that_sort_otherwise_in_java() -> None:
+    found = bounded("a\uff08b", "z\U0001f600")
+    assert (found.minimum, found.maximum) == (b"a", b"{")
+    found = bounded("\uff21\u793e", "z")
+    assert (found.minimum, found.maximum) == (b"", b"z")
+    assert not bounded("a", "\U0001f600").HasField("minimum")
+
+
+def restated_doubles(least: float, greatest: float, total: float) -> pb.ColumnStatistics:
+    statistics = doubles(least, greatest, total)
+    restate_bounds(statistics)
+    return statistics
+
+
+def test_bounds_of_doubles_contain_both_zeros() -> None:
+    found = restated_doubles(0.0, -0.0, 0.0).doubles
+    assert (math.copysign(1, found.minimum), math.copysign(1, found.maximum)) == (-1, 1)
+    found = restated_doubles(-2.5, 1.5, -1.0).doubles
+    assert (found.minimum, found.maximum) == (-2.5, 1.5)
+
+
+@pytest.mark.parametrize("total", [math.nan, None])
+def test_doubles_that_may_be_nan_have_no_bounds(total: float | None) -> None:
+    typed = pb.DoubleStatistics(minimum=1, maximum=2, sum=total)
+    statistics = pb.ColumnStatistics(values=2, doubles=typed)
+    assert restate_bounds(statistics)
+    assert not statistics.HasField("doubles")
+    assert not restate_bounds(ALL_NULL)
 
 
 CHARACTERS = st.text(st.sampled_from("a\x7f\u07ff\ud7ff\uffff\U0010fffez"), max_size=4)
@@ -213,7 +264,7 @@ def test_only_the_lengths_are_kept_if_a_string_bound_cannot_be_shortened() -> No
     long = "\U0010ffff" * LONGEST_BOUND_BYTES
     typed = pb.StringStatistics(minimum=b"a", maximum=long.encode(), sum=7)
     statistics = pb.ColumnStatistics(values=2, strings=typed)
-    shorten_bounds([statistics])
+    assert restate_bounds(statistics)
     assert not statistics.HasField("strings")
     assert statistics.binaries.sum == 7
 

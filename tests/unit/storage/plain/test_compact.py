@@ -148,3 +148,29 @@ def test_adjacent_files_are_grouped_up_to_a_target_size() -> None:
     groups = [[file.key for file in group] for group in put_together(files)]
     assert [key for group in groups for key in group] == ["0", "1", "2", "3", "4", "5"]
     assert groups == [["0", "1", "2"], ["3", "4"], ["5"]]
+
+
+def test_instants_of_64_bits_are_not_made_into_times_of_one_zone(tmp_path: Path) -> None:
+    path = tmp_path / "t/000000_0"
+    path.parent.mkdir()
+    times = pa.array([dt.datetime(2024, 1, 5, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"at": times}), path)
+    work = PlainCompaction(
+        files=(
+            PlainFile(
+                store=LOCAL_STORE,
+                path=str(path),
+                key="000000_0",
+                length=path.stat().st_size,
+                format=FileFormat.PARQUET,
+            ),
+        ),
+        columns=(Column(name="at", type="timestamp"),),
+        format=FileFormat.PARQUET,
+        number=BucketId(0),
+        directory="base_0000002",
+        staging=Staging(location=str(tmp_path), token="1-a"),
+        options=WriterOptions(),
+    )
+    with pytest.raises(UnsupportedFileError, match=r"isAdjustedToUTC.*INSERT OVERWRITE"):
+        compact_plain(work, "a")

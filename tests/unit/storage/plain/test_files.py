@@ -40,6 +40,16 @@ def test_a_delete_delta_in_an_insert_only_table_raises_an_error() -> None:
         keys("delta_1_1_0/000000_0 delete_delta_2_2_0/bucket_00000")
 
 
+def test_a_delta_inside_another_delta_is_refused_because_hive_reads_it_and_trino_does_not() -> None:
+    with pytest.raises(UnsupportedFileError, match="inside another base or delta"):
+        keys("delta_1_1_0/000000_0 delta_1_1_0/delta_1_1_0/000000_0")
+
+
+def test_files_in_subdirectories_and_files_of_any_name_are_read() -> None:
+    found = "delta_1_1_0/HIVE_UNION_SUBDIR_1/000000_0 delta_1_1_0/a=1/b=2/x delta_1_1_0/y.parq"
+    assert keys(f"{found} delta_1_1_0/_z delta_1_1_0/.w/000000_0") == found.split()
+
+
 def test_a_compacted_delta_that_is_only_partly_visible_is_refused() -> None:
     def read(snapshot: str) -> list[str]:
         names = listing("delta_1_3/000000_0")

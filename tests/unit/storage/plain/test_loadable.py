@@ -31,6 +31,7 @@ from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
 from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
 from tests.unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
+from tests.unit.storage.parquet_decimals import mark_as_decimal
 
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
@@ -265,6 +266,31 @@ def test_parquet_that_engines_would_read_differently_is_not_loaded(tmp_path: Pat
     parquet(tmp_path / "e/f", {"day": pa.array([dt.date(1500, 1, 1)])})
     with pytest.raises(SourceUnreadableError, match="dates before 1582-10-15"):
         found(tmp_path / "e", into)
+
+
+def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) -> None:
+    """The footer is fine; only the conversion of the first instant shows that it cannot be read."""
+    into = table({"id": "int", "ats": "array<timestamp>"}, FileFormat.PARQUET)
+    times = pa.array([[dt.datetime(2020, 1, 1)]], pa.list_(pa.timestamp("us")))  # noqa: DTZ001
+    zone = {"writer.time.zone": "Mars/Phobos", "writer.date.proleptic": "false"}
+    path = parquet(tmp_path / "a/f", {"id": pa.array([1], pa.int32()), "ats": times})
+    rows = pq.read_table(path)
+    with pq.ParquetWriter(path, rows.schema, use_deprecated_int96_timestamps=True) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(zone)
+    with pytest.raises(SourceUnreadableError, match=r"could not read its rows.*Mars/Phobos"):
+        found(tmp_path / "a", into)
+
+
+def test_a_file_of_types_that_hive_reads_and_our_reader_does_not_is_not_loaded(
+    tmp_path: Path,
+) -> None:
+    into = table({"c": "decimal(9,2)"}, FileFormat.PARQUET)
+    padded = pa.array([(5).to_bytes(17, "big")], pa.binary(17))
+    path = parquet(tmp_path / "a/f", {"c": padded}, use_dictionary=False)
+    mark_as_decimal(path, 17)
+    with pytest.raises(SourceUnreadableError, match="in 17 bytes"):
+        found(tmp_path / "a", into)
 
 
 # ---- the copy ------------------------------------------------------------------------------------

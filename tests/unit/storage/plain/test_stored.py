@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +13,8 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError, UnsupportedFileError
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (
     columns_in,
@@ -18,8 +22,12 @@ from airflow_hiveacid.storage.plain.stored import (
     orc_tail,
     row_path,
     stored_rows,
+    why_not_as_defined,
 )
+from airflow_hiveacid.storage.plain.text_form import TextForm
+from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.locations import locate
+from airflow_hiveacid.storage.values.column_types import row_type
 from tests.unit.storage.orc_tables import COLUMNS, event, insert, tombstone, write_acid, write_plain
 
 if TYPE_CHECKING:
@@ -98,3 +106,130 @@ def test_the_first_bytes_show_the_format(tmp_path: Path) -> None:
     assert format_by_content(LOCAL, str(path)) is FileFormat.AVRO
     path.write_bytes(b"or")
     assert format_by_content(LOCAL, str(path)) is None
+
+
+def stored(
+    path: Path, columns: dict[str, str], row: dict[str, object], format_: FileFormat
+) -> PlainFile:
+    """A file of one row, as our writers write it for a table of these columns."""
+    described_as = [Column(name=name, type=type_) for name, type_ in columns.items()]
+    with rows_writer(format_, LOCAL, str(path), described_as, WriterOptions()) as writer:
+        writer.write(pa.array([row], row_type(described_as)))
+        writer.close()
+    return described(path, format_)
+
+
+def compared(file: PlainFile, table: dict[str, str], *used: str, is_outside: bool = False) -> str:
+    """Why a file's values cannot be compared with these columns of a table; blank if they can."""
+    columns = [Column(name=name, type=type_) for name, type_ in table.items()]
+    wanted = [column for column in columns if column.name in used]
+    tail = orc_tail(file) if file.format is FileFormat.ORC else None
+    try:
+        why = why_not_as_defined(file, tail, columns, wanted, is_outside=is_outside)
+        for _ in stored_rows(file, columns, data_columns=used, batch_rows=9) if why is None else ():
+            pass
+    except UnsupportedFileError as error:
+        return str(error)
+    return why or ""
+
+
+BINARY = (FileFormat.ORC, FileFormat.PARQUET, FileFormat.AVRO)
+ALL = (*BINARY, FileFormat.TEXT)
+
+
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize("format_", ALL)
+@pytest.mark.parametrize(
+    ("stored_as", "value", "now"),
+    [
+        ("varchar(30)", "Zoe-7f3a", "varchar(4)"),
+        ("char(30)", "Zoe-7f3a", "char(4)"),
+        ("string", "Zoe-7f3a", "varchar(4)"),
+        ("decimal(20,5)", Decimal("1234.56789"), "decimal(20,2)"),
+        ("string", "12x", "int"),
+        ("double", 1.5, "int"),
+        ("timestamp", dt.datetime(2020, 1, 1, 10), "date"),  # noqa: DTZ001
+    ],
+)
+def test_a_value_that_the_type_of_the_table_would_change_is_not_compared(
+    tmp_path: Path, format_: FileFormat, stored_as: str, value: object, now: str
+) -> None:
+    file = stored(tmp_path / "f", {"id": "bigint", "x": stored_as}, {"id": 1, "x": value}, format_)
+    assert compared(file, {"id": "bigint", "x": now}, "x")
+    assert not compared(file, {"id": "bigint", "x": stored_as}, "x")
+    assert not compared(file, {"id": "bigint", "x": now}, "id")
+
+
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize(
+    ("stored_as", "value", "now"),
+    [
+        ("int", 7, "bigint"),
+        ("varchar(4)", "Zoe", "varchar(30)"),
+        ("varchar(4)", "Zoe", "string"),
+        ("decimal(5,2)", Decimal("1.50"), "decimal(9,3)"),
+    ],
+)
+def test_a_value_that_the_type_of_the_table_keeps_is_compared(
+    tmp_path: Path, stored_as: str, value: object, now: str
+) -> None:
+    file = stored(tmp_path / "f", {"x": stored_as}, {"x": value}, FileFormat.ORC)
+    assert not compared(file, {"x": now}, "x")
+
+
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize("format_", BINARY)
+@pytest.mark.parametrize(
+    "now",
+    [
+        "struct<a:int>",
+        "struct<a:int,c:string>",
+        "struct<b:string,a:int>",
+        "struct<a:int,b:varchar(2)>",
+        "struct<a:bigint,b:string>",
+    ],
+)
+def test_a_struct_with_other_fields_than_in_the_table_is_not_compared(
+    tmp_path: Path, format_: FileFormat, now: str
+) -> None:
+    value = {"x": {"a": 1, "b": "Zoe"}}
+    file = stored(tmp_path / "f", {"x": "struct<a:int,b:string>"}, value, format_)
+    assert compared(file, {"x": now}, "x")
+
+
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize("format_", ALL)
+@pytest.mark.parametrize(
+    "now",
+    [
+        {"id": "bigint"},  # name was dropped
+        {"name": "string", "id": "bigint"},
+        {"id": "bigint", "alias": "string", "name": "string"},  # renamed, and added again
+    ],
+)
+def test_a_file_whose_columns_are_not_those_of_the_table_is_not_compared(
+    tmp_path: Path, format_: FileFormat, now: dict[str, str]
+) -> None:
+    row: dict[str, object] = {"id": 1, "name": "Zoe"}
+    file = stored(tmp_path / "f", {"id": "bigint", "name": "string"}, row, format_)
+    assert compared(file, now, *now)
+    if format_ is not FileFormat.TEXT:
+        assert not compared(file, {"id": "bigint", "name": "string", "new": "int"}, "name", "new")
+
+
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize(
+    "form",
+    [
+        TextForm(delimiter=","),
+        TextForm(null_text="Zoe"),
+        TextForm(header_lines=1),
+    ],
+)
+def test_a_text_file_that_may_have_another_form_is_not_compared(
+    tmp_path: Path, form: TextForm
+) -> None:
+    columns = {"id": "string", "name": "string"}
+    file = stored(tmp_path / "f", columns, {"id": "1", "name": "Zoe,x"}, FileFormat.TEXT)
+    assert not compared(file, columns, "name")
+    assert compared(replace(file, text=form), columns, "name")

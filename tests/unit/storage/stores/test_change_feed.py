@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import (
     FeedError,
@@ -199,3 +200,24 @@ def test_an_invalid_note_raises_an_error_instead_of_restarting_the_feed(
     Path(uri.removeprefix("file:"), "_changes.json").write_text(text)
     with pytest.raises(FeedError):
         feed.last()
+
+
+class _WithoutAges(pafs.LocalFileSystem):
+    """A store that does not report the times of directories, as object stores."""
+
+    def get_file_info(self, chosen: object) -> object:
+        found = super().get_file_info(chosen)
+        return [pafs.FileInfo(one.path, type=one.type, mtime=None) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("store", "is_kept"), [(_WithoutAges, True), (pafs.LocalFileSystem, False)]
+)
+def test_an_unfinished_range_is_removed_only_if_the_store_tells_that_it_is_old(
+    feed: ChangeFeed, tmp_path: Path, store: type[pafs.FileSystem], *, is_kept: bool
+) -> None:
+    """Without an age, another process may still write it."""
+    directory = Path(feed.new_directory(0, "a").removeprefix("file:"))
+    os.utime(directory, (0, 0))
+    feed._remove_orphans(store(), str(tmp_path / "feed"))
+    assert directory.exists() is is_kept

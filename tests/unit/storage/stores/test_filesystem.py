@@ -12,15 +12,21 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     CorruptFileError,
     DirectoryExistsError,
     LocationNotFoundError,
     LocationPermissionError,
+    RetryableError,
     StorageError,
     StoreUnavailableError,
 )
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import (
     check_writable,
@@ -41,8 +47,13 @@ from airflow_hiveacid.storage.stores.listing import (
     metadata_text,
     tree_size,
 )
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.notes.owner_note import note_owner
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.staging import Staging
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LOCAL = pafs.LocalFileSystem()
@@ -411,11 +422,73 @@ def test_a_partly_deleted_directory_is_hidden_from_readers(tmp_path: Path) -> No
         (errno.EDQUOT, False),
     ],
 )
-def test_only_temporary_store_errors_are_retryable(number: int, is_passing: bool) -> None:
+def test_only_temporary_store_errors_have_a_temporary_cause(number: int, is_passing: bool) -> None:
     with (
         pytest.raises(StorageError, match=r"cannot write /f.*why") as caught,
         storage_errors("write", "/f"),
     ):
         raise OSError(number, "why", "hdfs://nn/f")
-    assert caught.value.retryable == is_passing
+    assert isinstance(caught.value, RetryableError) == is_passing
     assert isinstance(caught.value, StoreUnavailableError) == is_passing
+
+
+@pytest.fixture
+def _narrow_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def rights(path: Path) -> int:
+    return path.stat().st_mode & 0o7777
+
+
+@pytest.mark.usefixtures("_narrow_umask")
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o2770, 0o755, 0o700])
+def test_a_table_is_as_open_after_a_write_as_before_whatever_the_umask(
+    tmp_path: Path, mode: int
+) -> None:
+    table = tmp_path / "t"
+    table.mkdir()
+    table.chmod(mode)
+    Ledger(location=str(table), table_id="1.1").write(
+        LedgerEntry(
+            job_key="j",
+            generation=0,
+            attempt=AttemptId(1, "0" * 12),
+            statement={},
+            table_id="1.1",
+            txn_id=TxnId(1),
+            write_id=WriteId(1),
+            directories=(),
+            result="{}",
+            recorded_s=1.0,
+            retention_s=1.0,
+        )
+    )
+    TableNotes(location=str(table), table_id="1.1").note_highest_write_id(1, WriteId(1))
+    note_owner(str(table), Owner(metastore="m", table=TableRef("d", "t"), table_id="1.1"))
+    staging = Staging(location=str(table / "p=1"), token="1-a", home=str(table))
+    staged = staging.prepare("delta_0000001_0000001_0000")
+    write_bytes(LOCAL, f"{staged}/bucket_00000", b"rows")
+    staging.publish(["delta_0000001_0000001_0000"])
+    found = {path: rights(path) for path in table.rglob("*")}
+    assert len(found) == 9
+    for path, got in found.items():
+        wanted = mode & (0o2777 if path.is_dir() else 0o666)
+        assert got & wanted == wanted, f"{path} is {got:o}"
+
+
+@pytest.mark.usefixtures("_narrow_umask")
+def test_what_is_no_table_keeps_the_rights_of_the_umask(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    write_bytes(pafs.LocalFileSystem(), f"{tmp_path}/results/result.json", b"{}")
+    assert rights(tmp_path / "results") == 0o700
+    assert rights(tmp_path / "results" / "result.json") == 0o600
+
+
+def test_a_new_file_gets_the_group_of_the_table(tmp_path: Path) -> None:
+    group = 12345 if os.getuid() == 0 else os.getgroups()[-1]
+    os.chown(tmp_path, -1, group)
+    write_bytes(*locations.open_location(f"{tmp_path}/a/b"), b"", like=str(tmp_path))
+    assert {(tmp_path / name).stat().st_gid for name in ("a", "a/b")} == {group}

@@ -63,23 +63,27 @@ def test_the_calendar_conversion_keeps_the_time_of_day() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calendar", "writer", "version", "expected"),
+    ("calendar", "writer", "version", "is_hives", "expected"),
     [
-        (1, 0, 9, True),  # Hive 4
-        (2, 0, 9, False),
-        (2, 1, 6, False),
-        (0, 0, 7, False),  # Hive 3.1
-        (0, 0, 5, True),  # Hive 2
-        (0, 1, 6, False),  # C++
-        (0, 4, 6, False),  # Trino
-        (3, 0, 7, False),
+        (1, 0, 9, True, True),  # Hive 4
+        (2, 0, 9, True, False),
+        (2, 1, 6, True, False),
+        (0, 0, 7, True, False),  # Hive 3.1
+        (0, 0, 5, True, True),  # Hive 2
+        (0, 1, 6, True, False),  # C++
+        (0, 4, 6, True, False),  # Trino
+        (3, 0, 7, True, False),
+        (1, 0, 9, False, True),
+        (2, 0, 9, False, False),
+        *((0, writer, version, False, True) for writer in range(6) for version in range(10)),
+        (3, 0, 7, False, True),
     ],
 )
 def test_the_calendar_of_a_file_depends_on_its_footer_and_its_writer(
-    tmp_path: Path, calendar: int, writer: int, version: int, expected: bool
+    tmp_path: Path, calendar: int, writer: int, version: int, is_hives: bool, expected: bool
 ) -> None:
     path = write_acid(tmp_path / "f", [insert(1, 0, 1)])
     tail = read_tail(pafs.LocalFileSystem(), str(path))
     tail.footer.calendar, tail.footer.writer = calendar, writer
     tail.postscript.writer_version = version
-    assert is_hybrid(tail) == expected
+    assert is_hybrid(tail, is_hives=is_hives) == expected

@@ -129,10 +129,10 @@ def test_a_delete_file_is_read_only_with_files_whose_rows_it_can_delete(tmp_path
     }
 
 
-def test_a_row_with_a_write_id_above_the_range_of_its_delta_is_corrupt(tmp_path: Path) -> None:
+def test_a_row_with_a_write_id_above_the_range_of_its_delta_is_refused(tmp_path: Path) -> None:
     write_acid(tmp_path / "delta_3_3_0/bucket_00000", [insert(4, 0, 1)])
     (file,) = buckets(tmp_path)[0].inserts
-    with pytest.raises(CorruptFileError, match="above 3"):
+    with pytest.raises(UnsupportedFileError, match="above 3"):
         list(read_identity(file))
 
 

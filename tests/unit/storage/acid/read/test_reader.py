@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import pickle
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -439,17 +440,14 @@ def test_timestamps_outside_the_nanosecond_range_are_exact_with_every_compressio
 @pytest.mark.parametrize(
     ("kind", "events", "what"),
     [
-        (FileKind.DATA, [insert(2, 0, 1), insert(1, 0, 1)], "order"),
-        (FileKind.DATA, [insert(1, 1, 1), insert(1, 0, 1)], "order"),
-        (FileKind.DATA, [insert(1, 0, 1, bucket=B1), insert(1, 0, 1)], "order"),
         (FileKind.DATA, [event(1, 0, None)], "NULL"),
-        (FileKind.DATA, [insert(1, 0, 1, operation=3)], "operation 0"),
-        (FileKind.DELETE, [insert(1, 0, 1)], "operation 2"),
+        (FileKind.DATA, [insert(1, 0, 1, operation=3)], "other than INSERT"),
+        (FileKind.DELETE, [insert(1, 0, 1)], "other than DELETE"),
         (FileKind.DATA, [(0, None, B0, 0, 1, {"id": 1, "name": "x"})], "NULL"),
         (FileKind.DELETE, [(2, 1, B0, 0, None, None)], "NULL"),
     ],
 )
-def test_events_with_wrong_order_missing_values_or_wrong_operation_are_corrupt(
+def test_events_with_missing_values_or_wrong_operation_are_corrupt(
     tmp_path: Path, kind: FileKind, events: list[Event], what: str
 ) -> None:
     file = acid(write_acid(tmp_path / "b", events), kind)
@@ -457,17 +455,31 @@ def test_events_with_wrong_order_missing_values_or_wrong_operation_are_corrupt(
         identities(file)
 
 
-def test_events_in_wrong_order_across_two_batches_are_corrupt(tmp_path: Path) -> None:
-    file = acid(write_acid(tmp_path / "b", [insert(2, 0, 1)], [insert(1, 0, 1)]))
-    with pytest.raises(CorruptFileError, match="order"):
+@pytest.mark.parametrize(
+    "stripes",
+    [
+        [[insert(2, 0, 1), insert(1, 0, 1)]],
+        [[insert(1, 1, 1), insert(1, 0, 1)]],
+        [[insert(1, 0, 1, bucket=B1), insert(1, 0, 1)]],
+        [[insert(2, 0, 1)], [insert(1, 0, 1)]],
+    ],
+)
+def test_rows_in_wrong_order_are_refused_with_the_way_out(
+    tmp_path: Path, stripes: list[list[Event]]
+) -> None:
+    file = acid(write_acid(tmp_path / "b", *stripes))
+    with pytest.raises(UnsupportedFileError, match=r"order of row IDs.*INSERT OVERWRITE") as caught:
         rows(file)
+    assert "damaged" not in str(caught.value)
 
 
-def test_a_row_with_a_write_id_below_that_of_its_directory_is_corrupt(tmp_path: Path) -> None:
+def test_rows_with_write_ids_outside_of_their_directory_are_refused(tmp_path: Path) -> None:
     path = write_acid(tmp_path / "b", [insert(3, 0, 1)])
     assert len(rows(acid(path, least_write_id=WriteId(3)))) == 1
-    with pytest.raises(CorruptFileError, match="lower write IDs than its directory"):
+    with pytest.raises(UnsupportedFileError, match=r"lower write IDs than its directory.*INSERT"):
         rows(acid(path, least_write_id=WriteId(4)))
+    with pytest.raises(UnsupportedFileError, match=r"a write ID above 2.*INSERT OVERWRITE"):
+        rows(acid(path, least_write_id=WriteId(2), greatest_write_id=WriteId(2)))
 
 
 @pytest.mark.parametrize("batch_rows", [2, 100])
@@ -550,3 +562,24 @@ def test_a_union_is_read_as_a_struct_of_tag_and_values(tmp_path: Path) -> None:
     ]
     with pytest.raises(UnsupportedFileError):
         rows(original(path), columns("u uniontype<bigint>"))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "wanted", "text"),
+    [
+        (pa.string(), "x", "array<int>", "stored as string"),
+        (pa.list_(pa.int16()), [1], "int", "stored as array<smallint>"),
+        (pa.struct([("d", pa.decimal128(9, 2))]), {"d": 1}, "int", "struct<d:decimal(9,2)>"),
+        (pa.map_(pa.int64(), pa.bool_()), [(1, True)], "date", "map<bigint,boolean>"),
+        (pa.date32(), dt.date(2024, 1, 5), "int", "stored as date"),
+        (pa.string(), "+10000-01-01", "date", "stored as string, and Hive reads the text"),
+        (pa.int64(), 1 << 40, "timestamp", "stored as bigint, and Hive reads 1099511627776"),
+    ],
+)
+def test_a_refused_conversion_spells_the_stored_type_as_hive_does(
+    tmp_path: Path, type_: pa.DataType, value: object, wanted: str, text: str
+) -> None:
+    row = pa.struct([("c", type_)])
+    file = acid(write_acid(tmp_path / "b", [event(1, 0, {"c": value})], row=row))
+    with pytest.raises(UnsupportedFileError, match=re.escape(text)):
+        rows(file, columns(f"c {wanted}"))

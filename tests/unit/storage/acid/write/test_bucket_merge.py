@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0, B1, COLUMNS, ids, insert, tombstone, write_acid
+from tests.unit.storage.orc_tables import (
+    B0,
+    B1,
+    COLUMNS,
+    Event,
+    ids,
+    insert,
+    tombstone,
+    write_acid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,3 +77,79 @@ def test_a_minor_compaction_moves_each_delete_event_to_the_bucket_of_its_row(
         "delete_delta_0000001_0000002/bucket_00000": [(1, B0, 0)],
         "delete_delta_0000001_0000002/bucket_00001": [(1, B1, 1)],
     }
+
+
+MIXED = "delta_1_2_v9/bucket_00000"
+
+
+@pytest.mark.parametrize("major", [False, True])
+@pytest.mark.parametrize("part_bytes", [None, 1])
+def test_a_compaction_moves_each_row_to_a_file_of_its_bucket(
+    tmp_path: Path, *, major: bool, part_bytes: int | None
+) -> None:
+    """Some compactions of Hive 4 wrote rows of several buckets into one file (HIVE-23763)."""
+    rows = [
+        insert(1, 0, 1),
+        insert(1, 1, 2, bucket=B1),
+        insert(2, 0, 3),
+        insert(2, 0, 4, bucket=B1),
+    ]
+    write_acid(tmp_path / MIXED, rows[:2], rows[2:])
+    write_acid(tmp_path / "delta_3_3_0/bucket_00000", [insert(3, 0, 5)])
+    write_acid(tmp_path / "delete_delta_4_4_0/bucket_00001", [tombstone(2, 0, 4, B1)])
+    (output, *_) = sorted(
+        compact(tmp_path, COLUMNS, ids(4), major=major, part_bytes=part_bytes), key=len
+    )
+    state = resolve(list_table(str(tmp_path)), ids(4), None)
+    files = RootFiles.of(state)
+    assert identities(files.first_files() if major else files.delta_files()) == {
+        f"{output}/bucket_00000": [(1, B0, 0), (2, B0, 0), (3, B0, 0)],
+        f"{output}/bucket_00001": [(1, B1, 1)] if major else [(1, B1, 1), (2, B1, 0)],
+    }
+    assert identities(files.delete_files()) == (
+        {} if major else {"delete_delta_0000001_0000004/bucket_00001": [(2, B1, 0)]}
+    )
+
+
+def test_a_delete_event_for_a_row_in_a_file_of_another_bucket_is_not_dangling(
+    tmp_path: Path,
+) -> None:
+    write_acid(tmp_path / MIXED, [insert(1, 0, 1), insert(1, 1, 2, bucket=B1)])
+    write_acid(tmp_path / "delete_delta_3_3_0/bucket_00001", [tombstone(1, 1, 3, B1)])
+    found = bucket_files(resolve(list_table(str(tmp_path)), ids(3), None), ids(3))
+    assert [(one.bucket_id, len(one.inserts), len(one.deletes)) for one in found] == [
+        (0, 1, 0),
+        (1, 0, 1),
+    ]
+
+
+@pytest.mark.parametrize("major", [False, True])
+@pytest.mark.parametrize(
+    ("files", "named", "what"),
+    [
+        (
+            {MIXED: [insert(1, 0, 1), insert(1, 0, 2)]},
+            [MIXED],
+            "two rows have the same row ID",
+        ),
+        (
+            {MIXED: [insert(1, 0, 1)], "delta_1_2_v9/bucket_00000_1": [insert(1, 0, 1)]},
+            [MIXED, "delta_1_2_v9/bucket_00000_1"],
+            "two rows have the same row ID",
+        ),
+        ({MIXED: [insert(2, 0, 1), insert(1, 0, 2)]}, [MIXED], "order of row IDs"),
+        ({MIXED: [insert(7, 0, 1)]}, [MIXED], "write ID above 2"),
+        ({MIXED: [insert(1, 0, 1, current=2)]}, [MIXED], "another current write ID"),
+        ({MIXED: [insert(1, 0, 1, bucket=-5)]}, [MIXED], "other buckets than its statistics"),
+    ],
+)
+def test_a_file_that_cannot_be_compacted_is_named_with_the_way_out(
+    tmp_path: Path, files: dict[str, list[Event]], named: list[str], what: str, *, major: bool
+) -> None:
+    for path, events in files.items():
+        write_acid(tmp_path / path, events)
+    write_acid(tmp_path / "delta_3_3_0/bucket_00000", [insert(3, 0, 5)])
+    with pytest.raises(UnsupportedFileError, match=f"{what}.*INSERT OVERWRITE") as caught:
+        compact(tmp_path, COLUMNS, ids(9), major=major)
+    assert all(f"{tmp_path}/{name}" in str(caught.value) for name in named)
+    assert "_tmp_hiveacid" not in str(caught.value)

@@ -39,7 +39,7 @@ from airflow_hiveacid.storage.acid.write.writer import (
 )
 from airflow_hiveacid.storage.orc import batch_size, encoders
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
-from airflow_hiveacid.storage.orc.compression import Compression
+from airflow_hiveacid.storage.orc.compression import Compression, decompress
 from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS
 from airflow_hiveacid.storage.orc.footer import (
     ACID_STATS,
@@ -48,6 +48,8 @@ from airflow_hiveacid.storage.orc.footer import (
     OrcCalendar,
     TypeKind,
 )
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
@@ -69,6 +71,8 @@ from tests.unit.storage.test_golden import alike
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from airflow_hiveacid.storage.orc.encoders import Encoder
 
 FS = LocalFileSystem()
 B0 = encode(BucketId(0))
@@ -564,11 +568,17 @@ def test_only_the_piece_with_an_early_fraction_uses_the_row_encoder(tmp_path: Pa
     moments = [nanoseconds("1950-01-01 00:00:00.5")] + [0] * (pieces * PIECE_ROWS - 1)
     events = inserts(pa.record_batch({"t": pa.array(moments, NANOSECONDS)}))
     path = str(tmp_path / "bucket_00000")
-    with AcidFileWriter(FS, path, columns, SMALL_STRIPES, is_delete=False) as writer:
-        kinds = []
+    kinds = []
+
+    class Writer(AcidFileWriter):
+        def _start(self, schema: pa.Schema | None) -> Encoder:
+            encoder = super()._start(schema)
+            kinds.append(type(encoder).__name__)
+            return encoder
+
+    with Writer(FS, path, columns, SMALL_STRIPES, is_delete=False) as writer:
         for piece in range(pieces):
             writer.write(events.slice(piece * PIECE_ROWS, PIECE_ROWS))
-            kinds.append(type(writer._encoder).__name__)
         writer.close()
     assert kinds[0] == "RowEncoder"
     assert set(kinds[1:]) == {"ArrowEncoder"}
@@ -872,3 +882,38 @@ def test_a_stripe_that_ends_at_an_unexpected_row_raises_an_error(
 def blind_add(encoder: encoders.ArrowEncoder, piece: pa.RecordBatch) -> bool:
     encoder._writer.write(pa.Table.from_batches([piece]))
     return False
+
+
+def test_the_bounds_in_row_indexes_are_right_for_every_reader(tmp_path: Path) -> None:
+    columns = [Column(name="id", type="int"), Column(name="s", type="string")]
+    columns.append(Column(name="d", type="double"))
+    texts = ["a\uff08", "b", "\U0001f600"] * (PIECE_ROWS // 3)
+    rows = pa.record_batch(
+        {
+            "id": pa.array(range(len(texts)), pa.int32()),
+            "s": texts,
+            "d": [0.0, float("nan"), 1.0] * (PIECE_ROWS // 3),
+        }
+    )
+    options = WriterOptions(row_index_stride=1000)
+    written = write(tmp_path, columns, [inserts(rows)], options)
+    tail = read_tail(FS, written.path)
+    assert tail.row_index_stride == 1000
+    with FS.open_input_file(written.path) as source:
+        (stripe,) = [stripe_content(source, tail, n) for n in range(len(tail.stripes))]
+        entries = {}
+        for stream in stripe.streams:
+            if stream.kind == ROW_INDEX:
+                stored = source.read_at(stream.length, stream.content.offset)
+                index = pb.RowIndex()
+                index.ParseFromString(
+                    decompress(stored, tail.compression, tail.compression_block_bytes, path="f")
+                )
+                entries[stream.column] = index.entries
+    identifier, text, number = (tail.column_id("row", c.name) for c in columns)
+    assert len(entries[identifier]) == -(-len(texts) // 1000)
+    assert all(entry.statistics.HasField("integers") for entry in entries[identifier])
+    assert not any(entry.statistics.HasField("strings") for entry in entries[text])
+    assert not any(entry.statistics.HasField("doubles") for entry in entries[number])
+    whole = orc.ORCFile(written.path).read()
+    assert [row["s"] for row in whole.column("row").to_pylist()] == texts

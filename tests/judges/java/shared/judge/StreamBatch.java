@@ -3,10 +3,16 @@ package judge;
 import com.google.gson.JsonObject;
 import java.net.InetAddress;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
+import java.util.Random;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
 import org.apache.hadoop.hive.metastore.api.DataOperationType;
 import org.apache.hadoop.hive.metastore.api.LockComponent;
 import org.apache.hadoop.hive.metastore.api.LockLevel;
@@ -25,44 +31,59 @@ import org.apache.hadoop.hive.serde2.objectinspector.primitive.PrimitiveObjectIn
  * What Hive's streaming ingest does, over a table (id bigint, name string): several transactions in one file.
  *
  * <p>Its own library is not published for 4.0.1, so this drives the record updater beneath it. Steps: open {db,
- * table, txns}; write {rows, commit} for the next transaction of the batch; close, which aborts the unused ones.
+ * table, txns}, which answers the first write ID; write {rows, commit} for the next transaction of the batch; pour,
+ * which writes rows of the next transaction until the process is killed; close, which aborts the unused ones.
  *
  * <p>Each transaction locks the table when its turn comes, as the library's do (HiveStreamingConnection): by that lock
  * the metastore knows that it writes, and does not forget that it was aborted. One whose turn never comes has no lock.
+ * All that are left are kept alive by heartbeats, also as the library's are.
  */
 final class StreamBatch {
-  private static EngineServer.Metastore metastore;
+  private static final int POURED_BYTES = 10_000;
+  private static final int HEARTBEAT_SECONDS = 10;
+
+  private static HiveConf conf;
+  private static HiveMetaStoreClient metastore;
+  private static ScheduledExecutorService heart;
   private static RecordUpdater updater;
   private static List<Long> txns;
   private static List<TxnToWriteId> writeIds;
-  private static int next;
+  private static volatile int next;
   private static String db;
   private static String table;
 
   private StreamBatch() {}
 
   static JsonObject answer(HiveConf base, JsonObject request) throws Exception {
+    JsonObject answer = new JsonObject();
     switch (request.get("step").getAsString()) {
       case "open":
         open(base, request.get("db").getAsString(), request.get("table").getAsString(), request.get("txns").getAsInt());
+        answer.addProperty("first", writeIds.get(0).getWriteId());
         break;
       case "write":
         write(request.get("rows").getAsInt(), request.get("commit").getAsBoolean());
         break;
+      case "pour":
+        pour();
+        break;
       default:
         close();
     }
-    return new JsonObject();
+    return answer;
   }
 
   private static void open(HiveConf base, String database, String name, int count) throws Exception {
     db = database;
     table = name;
-    metastore = new EngineServer.Metastore();
-    txns = metastore.client.openTxns(System.getProperty("user.name"), count).getTxn_ids();
-    writeIds = metastore.client.allocateTableWriteIdsBatch(txns, db, name);
+    conf = base;
+    metastore = new HiveMetaStoreClient(new HiveConf(base));
+    txns = metastore.openTxns(System.getProperty("user.name"), count).getTxn_ids();
+    writeIds = metastore.allocateTableWriteIdsBatch(txns, db, name);
     next = 0;
-    Table found = metastore.client.getTable(db, name);
+    heart = Executors.newSingleThreadScheduledExecutor(StreamBatch::daemon);
+    heart.scheduleWithFixedDelay(StreamBatch::beat, HEARTBEAT_SECONDS, HEARTBEAT_SECONDS, TimeUnit.SECONDS);
+    Table found = metastore.getTable(db, name);
     Path location = new Path(found.getSd().getLocation());
     updater = new OrcOutputFormat().getRecordUpdater(location, new AcidOutputFormat.Options(new HiveConf(base))
         .inspector(ObjectInspectorFactory.getStandardStructObjectInspector(
@@ -78,6 +99,27 @@ final class StreamBatch {
         .finalDestination(location));
   }
 
+  private static Thread daemon(Runnable work) {
+    Thread thread = new Thread(work);
+    thread.setDaemon(true); // a killed or ended writer is not kept alive by its heart
+    return thread;
+  }
+
+  private static void beat() {
+    int first = next;
+    if (first == txns.size()) {
+      return;
+    }
+    try {
+      // A connection of its own: a client serves one thread.
+      HiveMetaStoreClient client = new HiveMetaStoreClient(new HiveConf(conf));
+      client.heartbeatTxnRange(txns.get(first), txns.get(txns.size() - 1));
+      client.close();
+    } catch (Exception e) {
+      System.err.println("no heartbeat this time: " + e);
+    }
+  }
+
   private static void lock(long txn) throws Exception {
     LockComponent component = new LockComponent(LockType.SHARED_READ, LockLevel.TABLE, db);
     component.setTablename(table);
@@ -89,7 +131,7 @@ final class StreamBatch {
         InetAddress.getLocalHost().getHostName());
     request.setTxnid(txn);
     request.setAgentInfo("streaming");
-    LockState state = metastore.client.lock(request).getState();
+    LockState state = metastore.lock(request).getState();
     if (state != LockState.ACQUIRED) {
       throw new IllegalStateException("transaction " + txn + " has no lock on " + db + "." + table + ": " + state);
     }
@@ -103,17 +145,30 @@ final class StreamBatch {
     }
     updater.flush();
     if (commit) {
-      metastore.client.commitTxn(txns.get(next));
+      metastore.commitTxn(txns.get(next));
     } else {
-      metastore.client.rollbackTxn(txns.get(next));
+      metastore.rollbackTxn(txns.get(next));
     }
     next++;
   }
 
+  private static void pour() throws Exception {
+    lock(txns.get(next));
+    long writeId = writeIds.get(next).getWriteId();
+    Random random = new Random(7);
+    for (long i = 0; ; i++) {
+      // Texts that do not compress fill a stripe soon, which the file then holds without a footer after it.
+      byte[] text = new byte[POURED_BYTES];
+      random.nextBytes(text);
+      updater.insert(writeId, Arrays.asList((Object) (writeId * 100 + i), Base64.getEncoder().encodeToString(text)));
+    }
+  }
+
   private static void close() throws Exception {
+    heart.shutdownNow();
     updater.close(false);
     for (; next < txns.size(); next++) {
-      metastore.client.rollbackTxn(txns.get(next));
+      metastore.rollbackTxn(txns.get(next));
     }
     metastore.close();
   }

@@ -1,0 +1,134 @@
+"""The other tables of a metastore that have a table's directory, a part of it, or all around it.
+
+Input is a metastore and a table. Output is the reason why a directory or path is not the table's
+alone. Two tables in one directory remove each other's files, because the write IDs of one table
+mean nothing for the other. This module changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.errors import HiveAcidError, TableNotFoundError
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.listed_tables import listed_tables
+from airflow_hiveacid.storage.stores.places import identities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from airflow_hiveacid.format.table import TableRef
+    from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.storage.stores.places import Identity
+
+log = logging.getLogger("hiveacid")
+
+_Place = tuple["Identity", ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Neighbours:
+    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once.
+
+    Jobs of many tables share one, so that they list the metastore's tables at most once.
+    """
+
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    _tables: tuple[tuple[TableInfo, _Place], ...] | None = field(default=None, repr=False)
+    _partitions: dict[TableRef, tuple[tuple[str, _Place], ...]] = field(
+        default_factory=dict, repr=False
+    )
+
+    def why_shared(
+        self, client: MetastorePort, table: TableInfo, locations: Iterable[str]
+    ) -> str | None:
+        """Return why a table does not have its directories alone, or None if it has.
+
+        A flat table around the table's directory does not count: the table's files are its own.
+
+        Args:
+            client: the metastore.
+            table: the table.
+            locations: the locations of the table's partitions.
+        """
+        mine = [identities(location) for location in _outermost(table, locations)]
+        for other, place in self._others(client, table):
+            if any(place[0] == own[0] for own in mine):
+                return f"{other.ref} has the same location, {other.location}"
+            if any(own[0] in place for own in mine):
+                return f"{other.ref} lies in it, at {other.location}"
+            if not any(place[0] in own for own in mine):
+                continue
+            if not other.is_partitioned and other.kind is not TransactionalKind.NONE:
+                return f"it lies in the directory of {other.ref}, {other.location}"
+            for name, part in self._parts(client, other) if other.is_partitioned else ():
+                if any(_overlap(part, own) for own in mine):
+                    return f"partition {name} of {other.ref} has the same directory"
+        return None
+
+    def why_read(
+        self, client: MetastorePort, table: TableInfo, path: str, *, is_flat: bool
+    ) -> str | None:
+        """Return which other table or partition may contain a path, or None if none does.
+
+        Args:
+            client: the metastore.
+            table: the table to which the path seems to belong.
+            path: the path's URI.
+            is_flat: whether tables without transactions and the table's own partitions count, too:
+                they do not read deltas of write IDs that they do not know.
+        """
+        wanted = identities(path)
+        tables = [(table, identities(table.location))] if is_flat and table.is_partitioned else []
+        for other, place in (*tables, *self._others(client, table)):
+            if not is_flat and other.kind is TransactionalKind.NONE:
+                continue
+            if not other.is_partitioned:
+                if _overlap(place, wanted):
+                    return f"table {other.ref} has it at {other.location}"
+                continue
+            for name, part in self._parts(client, other):
+                if _overlap(part, wanted):
+                    return f"partition {name} of {other.ref} has it"
+        return None
+
+    def _others(
+        self, client: MetastorePort, table: TableInfo
+    ) -> Iterator[tuple[TableInfo, _Place]]:
+        with self._lock:
+            if self._tables is None:
+                self._tables = tuple(_all_tables(client))
+        return (one for one in self._tables if one[0].ref != table.ref)
+
+    def _parts(self, client: MetastorePort, other: TableInfo) -> Sequence[tuple[str, _Place]]:
+        with self._lock:
+            if other.ref not in self._partitions:
+                try:
+                    found = client.list_partitions(other)
+                except TableNotFoundError:  # it was dropped meanwhile
+                    found = ()
+                self._partitions[other.ref] = tuple(
+                    (str(info.name), identities(info.location)) for info in found
+                )
+            return self._partitions[other.ref]
+
+
+def _overlap(one: _Place, other: _Place) -> bool:
+    return one[0] in other or other[0] in one
+
+
+def _outermost(table: TableInfo, locations: Iterable[str]) -> set[str]:
+    within = f"{table.location.rstrip('/')}/"
+    return {table.location, *(place for place in locations if not place.startswith(within))}
+
+
+def _all_tables(client: MetastorePort) -> Iterator[tuple[TableInfo, _Place]]:
+    for db in client.list_databases():
+        for name, table in listed_tables(client, db):
+            if isinstance(table, HiveAcidError):
+                log.warning("cannot tell where table=%s lies: %s", name, table)
+            elif table.location:
+                yield table, identities(table.location)

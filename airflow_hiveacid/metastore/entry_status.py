@@ -1,0 +1,129 @@
+"""The status of an unfinished queue entry: its owner, its progress, and the command that ends it.
+
+Input is an entry and the transactions that were read before it. Output is one sentence, which
+`explain`, the sensors and all refusals share. Makes no call, except in `unfinished`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.words import age, age_text
+from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_hiveacid.format.snapshot import ValidTxnList
+    from airflow_hiveacid.format.table import PartitionName, TableRef
+    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.metastore.port import MetastorePort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryStatus:
+    """An unfinished entry, and what is known about its compaction.
+
+    `txns` were read before the entry (`CompactionEntry.is_dead`). If `names_owners` is false, texts
+    contain no names of users and hosts.
+    """
+
+    entry: CompactionEntry
+    txns: ValidTxnList
+    generation: MetastoreGeneration
+    names_owners: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+    @property
+    def is_dead(self) -> bool:
+        """True if the entry's compaction has certainly ended without a result."""
+        return self.entry.is_dead(self.txns)
+
+    @property
+    def what(self) -> str:
+        """A sentence that names the entry, its owner and its progress."""
+        entry = self.entry
+        owner = entry.owner if self.names_owners else ""
+        of = f", by {owner}" if owner else ""
+        where = entry.partition or "the table"
+        return (
+            f"compaction {entry.entry_id} ({entry.compaction_type.value}{of}) of {where}"
+            f" {self._progress}"
+        )
+
+    @property
+    def _progress(self) -> str:
+        entry = self.entry
+        if self.is_dead:
+            return f"has no result, because its transaction {entry.txn_id} was aborted"
+        if not entry.state.is_known:
+            return f"is in the unknown state {entry.state.value!r}"
+        if entry.state is CompactionState.INITIATED:
+            asked = f", requested {age_text(age(entry.enqueued_s))} ago" if entry.enqueued_s else ""
+            return f"waits for a worker{asked}"
+        if entry.state is CompactionState.WORKING:
+            if entry.is_committed:
+                return "is committed, but its worker died before it could mark the entry"
+            begun = f" for {age_text(age(entry.started_s))}" if entry.started_s else ""
+            return f"is being done{begun}, {self._transaction}"
+        is_done = self.generation is MetastoreGeneration.V3 or entry.is_committed
+        waits = "waits for cleaning"
+        return f"is done and {waits}" if is_done else f"{waits}, {self._transaction}"
+
+    @property
+    def _transaction(self) -> str:
+        entry = self.entry
+        if entry.txn_id is None:
+            return "without a known transaction"
+        return f"in transaction {entry.txn_id}, which is open"
+
+    @property
+    def remedy(self) -> str:
+        """A sentence that names the command that ends the entry."""
+        entry, table = self.entry, self.entry.table
+        if self.generation is MetastoreGeneration.V3 or not entry.state.is_known:
+            hive = "Hive 3.1" if self.generation is MetastoreGeneration.V3 else "Hive"
+            return f"only {hive}'s own workers and cleaner can end it, so check that they run"
+        if self.is_dead:
+            return f"`clean {table}`, `compact {table}` or `cancel {table}` ends the entry"
+        if entry.compaction_type is CompactionType.ABORT_TXN_CLEANUP:
+            return "check that the metastore's cleaner runs"
+        if entry.state is CompactionState.INITIATED:
+            return (
+                "run HiveAcidCompactOperator, check Hive's compaction workers, or end it with"
+                f" `cancel {table}`"
+            )
+        if entry.is_committed:
+            return f"`clean {table}` ends the entry when no reader needs the replaced files"
+        is_working = entry.state is CompactionState.WORKING
+        command = f"cancel {table}" if is_working else f"abort {entry.txn_id}"
+        return f"wait, or end it with `{command}`"
+
+
+def statuses(
+    entries: Iterable[CompactionEntry],
+    txns: ValidTxnList,
+    generation: MetastoreGeneration,
+    *,
+    names_owners: bool = True,
+) -> list[EntryStatus]:
+    """Return the status of each unfinished entry; `txns` were read before the entries."""
+    return [
+        EntryStatus(entry=entry, txns=txns, generation=generation, names_owners=names_owners)
+        for entry in entries
+        if entry.is_pending
+    ]
+
+
+def unfinished(
+    client: MetastorePort, ref: TableRef, partition: PartitionName | None = None
+) -> list[EntryStatus]:
+    """Return the status of a table's unfinished entries, or of one partition's."""
+    if not any(entry.is_pending for entry in client.show_compactions(ref, partition)):
+        return []
+    txns = client.valid_txns()
+    return statuses(client.show_compactions(ref, partition), txns, client.generation)

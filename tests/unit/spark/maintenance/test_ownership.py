@@ -1,0 +1,364 @@
+"""Two tables or metastores with one directory: maintenance removes nothing of the other one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    HiveAcidError,
+    OtherOwnerError,
+    PartitionsFailedError,
+)
+from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CleanTablesSpec,
+    CompactionChoice,
+    CompactSpec,
+)
+from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
+from airflow_hiveacid.maintenance.compaction_planner import plan_table
+from airflow_hiveacid.maintenance.neighbours import Neighbours
+from airflow_hiveacid.maintenance.ownership import take_ownership
+from airflow_hiveacid.metastore.catalog import NewTable, TableChange
+from airflow_hiveacid.storage.stores.notes.owner_note import noted_owner
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_hiveacid.format.ids import WriteId
+    from airflow_hiveacid.format.table import TableInfo
+
+PROD, STAG = TableRef("default", "prod"), TableRef("default", "stag")
+DAY = 86400.0
+
+
+@pytest.fixture(params=list(MetastoreGeneration), ids=lambda one: one.name)
+def client(request: pytest.FixtureRequest) -> FakeClient:
+    return FakeClient(FakeMetastore(request.param, ManualClock()))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "w"
+
+
+def table(
+    client: FakeClient,
+    ref: TableRef,
+    location: Path,
+    *,
+    is_partitioned: bool = False,
+    kind: TransactionalKind = TransactionalKind.FULL_ACID,
+) -> TableInfo:
+    location.mkdir(parents=True, exist_ok=True)
+    return client.create_table(
+        NewTable(
+            ref=ref,
+            columns=(Column(name="id", type="int"),),
+            partition_columns=(Column(name="p", type="int"),) if is_partitioned else (),
+            location=f"file:{location}",
+            kind=kind,
+        )
+    )
+
+
+def write(client: FakeClient, table: TableInfo, place: Path, *, aborts: bool = False) -> WriteId:
+    txn_id = client.open_txn()
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    if aborts:
+        client.abort_txn(txn_id)
+    else:
+        directory = place / f"delta_{write_id:07d}_{write_id:07d}_0000"
+        directory.mkdir(parents=True)
+        (directory / "bucket_00000").write_text("rows")
+        client.commit_txn(txn_id)
+    return write_id
+
+
+def clean(client: FakeClient, ref: TableRef, *, unknown_age_s: float | None = None) -> list[str]:
+    spec = CleanSpec(target=str(ref), orphan_age_s=0.0, unknown_age_s=unknown_age_s)
+    outcomes = clean_table(client, spec, lambda _: None)
+    return [removal.path for outcome in outcomes for removal in outcome.removed]
+
+
+def files(root: Path) -> list[str]:
+    found = (str(p.relative_to(root)) for p in sorted(root.rglob("*")) if p.is_file())
+    return [name for name in found if "_hiveacid" not in name]
+
+
+def twins(client: FakeClient, root: Path) -> tuple[TableInfo, TableInfo]:
+    """Two tables in one directory; write 2 is committed in the one, aborted in the other."""
+    prod, stag = table(client, PROD, root), table(client, STAG, root)
+    for _ in range(2):
+        write(client, prod, root)
+    write(client, stag, root / "elsewhere")
+    write(client, stag, root, aborts=True)
+    return prod, stag
+
+
+def test_neither_of_two_tables_on_one_location_is_cleaned(client: FakeClient, root: Path) -> None:
+    prod, stag = twins(client, root)
+    there = files(root)
+    for one, other in ((stag, prod), (prod, stag)):
+        with pytest.raises(OtherOwnerError, match=rf"{other.ref} has the same location") as caught:
+            clean(client, one.ref)
+        assert f"own {one.ref}" in str(caught.value)
+        with pytest.raises(OtherOwnerError):
+            plan_table(client, one, CompactSpec(target=str(one.ref), choice=CompactionChoice.MAJOR))
+    assert files(root) == there
+
+
+def test_a_table_that_a_link_leads_to_is_the_same(client: FakeClient, root: Path) -> None:
+    prod = table(client, PROD, root)
+    (root.parent / "alias").symlink_to(root.parent)
+    table(client, STAG, root.parent / "alias" / "w")
+    write(client, prod, root)
+    with pytest.raises(OtherOwnerError, match="has the same location"):
+        clean(client, STAG)
+
+
+def test_a_table_inside_another_table_is_found_from_both(client: FakeClient, root: Path) -> None:
+    table(client, PROD, root)
+    table(client, STAG, root / "inner")
+    with pytest.raises(OtherOwnerError, match=r"default\.stag lies in it"):
+        clean(client, PROD)
+    with pytest.raises(OtherOwnerError, match=r"it lies in the directory of default\.prod"):
+        clean(client, STAG)
+
+
+def test_a_flat_table_around_the_directories_of_others_hinders_nobody(
+    client: FakeClient, root: Path
+) -> None:
+    table(client, PROD, root, kind=TransactionalKind.NONE)
+    table(client, STAG, root / "inner")
+    assert clean(client, STAG) == []
+
+
+def test_a_partition_with_the_directory_of_another_table_is_found(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    client.add_partitions(prod, [PartitionName(("p",), ("1",))])
+    table(client, STAG, root / "prod" / "p=1")
+    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has the same"):
+        clean(client, STAG)
+
+
+def test_an_aborted_directory_that_a_partition_of_another_table_reads_stays(
+    client: FakeClient, root: Path
+) -> None:
+    stag = table(client, STAG, root / "stag")
+    clean(client, STAG)
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    name = PartitionName(("p",), ("1",))
+    client.add_partitions(prod, [name], locations={name: stag.location})
+    write(client, prod, root / "stag")
+    write(client, stag, root / "stag", aborts=True)
+    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has it"):
+        clean(client, STAG)
+    assert files(root) == ["stag/delta_0000001_0000001_0000/bucket_00000"]
+
+
+def test_a_second_table_on_an_owned_directory_is_refused_by_the_note(
+    client: FakeClient, root: Path
+) -> None:
+    table(client, PROD, root)
+    clean(client, PROD)
+    table(client, STAG, root)
+    with pytest.raises(OtherOwnerError, match=r"says that it belongs to table default\.prod"):
+        clean(client, STAG)
+    assert clean(client, PROD) == []
+
+
+def test_the_directory_of_a_renamed_or_dropped_table_is_taken_over(
+    client: FakeClient, root: Path
+) -> None:
+    table(client, PROD, root)
+    clean(client, PROD)
+    client.change_table(PROD, TableChange(name=STAG))
+    clean(client, STAG)
+    assert str(noted_owner(f"file:{root}")).startswith("table default.stag")
+    client.drop_table(STAG, delete_data=False)
+    table(client, PROD, root)
+    clean(client, PROD)
+    assert str(noted_owner(f"file:{root}")).startswith("table default.prod")
+
+
+def clone_of(client: FakeClient, *tables: TableInfo, new_id: bool = False) -> FakeClient:
+    """A metastore that was restored from a dump: the same tables, and transactions of its own."""
+    server = FakeMetastore(client.generation, ManualClock())
+    if not new_id:
+        server.metastore_id = client.metastore_id
+    for one in tables:
+        server.put_table(one)
+    return FakeClient(server)
+
+
+def note_commit(client: FakeClient, table: TableInfo, write_id: WriteId) -> None:
+    note = CommitNote(
+        table_id=table.table_id,
+        write_id=write_id,
+        txn_id=client.open_txn(),
+        job_key="j",
+        attempt="1-0",
+        kind="insert",
+    )
+    client.abort_txn(note.txn_id)
+    VersionNotes.of(table).note_commit(note)
+
+
+def test_a_clone_with_an_id_of_its_own_removes_nothing_until_it_takes_the_directory(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    clean(client, PROD)
+    clone = clone_of(client, prod, new_id=True)
+    with pytest.raises(OtherOwnerError, match=r"belongs to table default\.prod of the metastore"):
+        clean(clone, PROD)
+    before = take_ownership(clone, prod)
+    assert before is not None
+    assert before.metastore == client.metastore_id
+    assert clean(clone, PROD) == []
+    with pytest.raises(OtherOwnerError):
+        clean(client, PROD)
+
+
+def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    clone = clone_of(client, prod)
+    for _ in range(2):
+        write(client, prod, root)
+    write(clone, prod, root, aborts=True)
+    with pytest.raises(OtherOwnerError, match="only up to 1") as caught:
+        clean(clone, PROD)
+    assert "delta_0000002_0000002_0000 is newer" in str(caught.value)
+    with pytest.raises(HiveAcidError, match="delta_0000002_0000002_0000 is newer"):
+        plan_table(clone, prod, CompactSpec(target=str(PROD), choice=CompactionChoice.MAJOR))
+    assert len(files(root)) == 2
+
+
+def test_a_compaction_of_an_unknown_transaction_is_another_metastores(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    write(client, prod, root)
+    (root / "base_0000001_v0000099").mkdir()
+    (root / "base_0000001_v0000099" / "bucket_00000").write_text("rows")
+    with pytest.raises(OtherOwnerError, match="base_0000001_v0000099 is newer"):
+        clean(client, PROD)
+
+
+def test_a_noted_commit_of_an_aborted_write_is_another_metastores(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    write_id = write(client, prod, root, aborts=True)
+    (root / "delta_0000001_0000001_0000").mkdir()
+    (root / "delta_0000001_0000001_0000" / "bucket_00000").write_text("rows")
+    note_commit(client, prod, write_id)
+    with pytest.raises(OtherOwnerError, match="another one committed it"):
+        clean(client, PROD)
+    assert files(root) == ["delta_0000001_0000001_0000/bucket_00000"]
+
+
+def test_the_result_of_an_aborted_compaction_of_noted_commits_is_removed(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    for _ in range(2):
+        note_commit(client, prod, write(client, prod, root))
+    txn_id = client.open_txn()
+    client.abort_txn(txn_id)
+    left = f"delta_0000001_0000002_v{txn_id:07d}"
+    (root / left).mkdir()
+    (root / left / "bucket_00000").write_text("rows")
+    assert clean(client, PROD) == [left]
+    assert len(files(root)) == 2
+
+
+def test_a_damaged_note_of_the_owner_is_named_and_can_be_replaced(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    (root / "_hiveacid").mkdir()
+    (root / "_hiveacid" / "_owner.json").write_text(json.dumps({"version": 1}))
+    with pytest.raises(CorruptFileError, match=r"_owner\.json"):
+        clean(client, PROD)
+    assert take_ownership(client, prod) is None
+    assert clean(client, PROD) == []
+
+
+def test_a_job_of_many_tables_names_the_shared_ones_and_cleans_the_others(
+    client: FakeClient, root: Path
+) -> None:
+    twins(client, root / "shared")
+    other = TableRef("default", "other")
+    good = table(client, other, root / "good")
+    write(client, good, root / "good")
+    (root / "good" / "base_0000001").mkdir()
+    (root / "good" / "base_0000001" / "bucket_00000").write_text("rows")
+    with pytest.raises(PartitionsFailedError) as caught:
+        clean_tables(client, CleanTablesSpec(tables=("default.*",)), lambda _: None)
+    assert sorted(caught.value.failed) == [str(PROD), str(STAG)]
+    assert files(root / "good") == ["base_0000001/bucket_00000"]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+@pytest.mark.parametrize("alias", [False, True])
+def test_an_unknown_file_that_a_flat_table_reads_stays(
+    client: FakeClient,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_partitioned: bool,
+    alias: bool,
+) -> None:
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    clean(client, PROD)
+    place = root / "prod"
+    if alias:
+        (root / "alias").symlink_to(root / "prod")
+        place = root / "alias"
+    if is_partitioned:
+        flat = table(client, STAG, root / "flat", is_partitioned=True, kind=TransactionalKind.NONE)
+        name = PartitionName(("p",), ("1",))
+        client.add_partitions(flat, [name], locations={name: f"file:{place}"})
+    else:
+        table(client, STAG, place, kind=TransactionalKind.NONE)
+    live = root / "prod" / "000000_0"
+    live.write_text("7\n")
+    os.utime(live, (1.0, 1.0))
+    assert clean(client, prod.ref, unknown_age_s=DAY) == []
+    later = time.time() + 2 * DAY
+    monkeypatch.setattr("time.time", lambda: later)
+    assert clean(client, prod.ref, unknown_age_s=DAY) == []
+    assert live.exists()
+
+
+def test_the_tables_of_a_metastore_are_listed_once_for_a_job(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [table(client, TableRef("default", f"t{n}"), root / f"t{n}") for n in range(4)]
+    listed: list[str] = []
+    list_tables = client.list_tables
+    monkeypatch.setattr(client, "list_tables", lambda db: (listed.append(db), list_tables(db))[1])
+    neighbours = Neighbours()
+    for one in tables:
+        assert neighbours.why_shared(client, one, [one.location]) is None
+    assert listed == ["default"]
