@@ -381,6 +381,9 @@ class LocalMetastore(Server):
                 *self.config.access.jvm_flags,
                 f"-Dlog4j.configurationFile={logging}",
                 f"-Dderby.stream.error.file={data / 'logs' / 'derby.log'}",
+                # Two of the server's own calls can wait for each other's rows; by default, Derby
+                # looks for that after 20 s.
+                "-Dderby.locks.deadlockTimeout=1",
                 *arguments,
             ],
             # The class path is an environment variable, because 120 jars would make the command
