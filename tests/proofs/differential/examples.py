@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.errors import HiveAcidError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from tests.proofs.differential.engines import Answer, Engines
     from tests.proofs.differential.known import Example
+    from tests.proofs.differential.values import Value
 
 ERROR = "an error"
 _TABLES = ("e", "s")
@@ -77,8 +79,13 @@ def _first(answer: Answer) -> str:
         return ERROR
     keys = [key for key in answer.by_row if isinstance(key, int)]
     value = answer.by_row[min(keys)]
-    if value is BROKEN:
-        return ERROR
+    return ERROR if value is BROKEN else _shown(value)
+
+
+def _shown(value: Value) -> str:
+    """Return a value as text; a decimal without the zeros at its end, which only one engine has."""
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"
     return "NULL" if value is None else str(value)
 
 
@@ -125,5 +132,5 @@ def _ours(engines: Engines, example: Example) -> str:
 
 def _text(rows: list[list[Any]]) -> str:
     """Return rows as sorted texts, such as `1 NULL; 2 x`; `no row` without rows."""
-    lines = (" ".join("NULL" if v is None else str(v) for v in row) for row in rows)
+    lines = (" ".join(map(_shown, row)) for row in rows)
     return "; ".join(sorted(lines)) or "no row"
