@@ -77,8 +77,11 @@ _BUSY: Final = "no free worker thread (metastore.server.max.threads)"
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 
-# For each metastore and method: the number of items per call that it accepted after refusing more.
-_accepted: Final[dict[tuple[tuple[str, ...], str], int]] = {}
+# For each metastore and method: the number of items per call that it accepted after refusing more,
+# and the time of that by the monotonic clock. A restart looks like a limit, so the number counts
+# only for a while.
+_accepted: Final[dict[tuple[tuple[str, ...], str], tuple[int, float]]] = {}
+_ACCEPTED_FOR_S: Final = 600.0
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -218,13 +221,14 @@ class Connection:
 
         A server may limit a request's partitions (metastore.limit.partition.request) or bytes
         (metastore.server.max.message.size). So after a refusal, send half as many items per call.
-        The process remembers an accepted number of items.
+        The process remembers an accepted number of items for ten minutes.
 
         Raises:
             HiveAcidError: as `send` does, for a call with a single item.
         """
         key, at, is_smaller = (self.endpoint.uris, method), 0, False
-        size = min(most, _accepted.get(key, most))
+        accepted, since = _accepted.get(key, (most, 0.0))
+        size = min(most, accepted) if time.monotonic() - since < _ACCEPTED_FOR_S else most
         while at < len(items):
             part = items[at : at + size]
             try:
@@ -236,7 +240,7 @@ class Connection:
                 _log.info("%s with %d items failed, sending %d: %s", method, len(part), size, error)
                 continue
             if is_smaller:
-                _accepted[key] = size
+                _accepted[key] = size, time.monotonic()
             at += len(part)
             yield answer
 

@@ -18,6 +18,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client import connection
 from airflow_hiveacid.metastore.client.metastore_client import connect, server_states
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
@@ -410,7 +411,7 @@ def test_the_columns_of_a_partition_are_read_only_if_it_is_sent_back() -> None:
 
 @pytest.mark.parametrize("refusal", [MetaException("exceeds limit (=50)"), HangUpError()])
 def test_a_request_above_a_limit_of_the_server_is_sent_in_smaller_calls(
-    refusal: Exception,
+    refusal: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """metastore.limit.partition.request or a limit on a message's bytes; no call declares which."""
     sizes: list[int] = []
@@ -431,6 +432,10 @@ def test_a_request_above_a_limit_of_the_server_is_sent_in_smaller_calls(
         with client.clone() as other:
             assert len(list(other._raw_partitions(ref, names))) == 120
         assert sizes == [30, 30, 30, 30]
+        sizes.clear()
+        monkeypatch.setattr(connection, "_ACCEPTED_FOR_S", 0.0)
+        assert len(list(client._locations(ref, names))) == 120
+        assert sizes[0] == 120, "a number that was accepted long ago still limits the calls"
 
 
 def test_a_request_that_is_refused_at_any_size_raises_the_refusal() -> None:
