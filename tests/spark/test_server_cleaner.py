@@ -99,7 +99,7 @@ def reading(lab: Lab, name: str) -> Iterator[DataFrame]:
         yield read_table(lab.spark, f"{lab.db}.{name}", snapshot)
 
 
-@pytest.mark.promise("T20")
+@pytest.mark.promise("T20", "L8")
 def test_hives_cleaner_waits_for_our_readers_and_cleans_after_our_compactions(
     lab_cleaning: Lab, cleaning: tuple[LocalMetastore, bool]
 ) -> None:
