@@ -10,6 +10,7 @@ The module must not depend on row identities or file paths.
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 import re
 from dataclasses import dataclass
@@ -144,12 +145,17 @@ def _tell_guess(source: ColumnFile, column_ids: Sequence[int]) -> None:
         for column_id in column_ids
         for dated in source.dated_below(column_id)
     ):
-        _log.warning(
-            "ORC file does not state its calendar: days before 1582-10-15 are read in the %s"
-            " calendar path=%s",
-            "hybrid" if source.hybrid else "proleptic Gregorian",
-            tail.path,
-        )
+        _tell_calendar(tail.path, "hybrid" if source.hybrid else "proleptic Gregorian")
+
+
+@functools.lru_cache(maxsize=1000)  # each stripe of a file is planned
+def _tell_calendar(path: str, calendar: str) -> None:
+    _log.warning(
+        "ORC file does not state its calendar: days before 1582-10-15 are read in the %s calendar"
+        " path=%s",
+        calendar,
+        path,
+    )
 
 
 def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> FieldPlan:
