@@ -296,8 +296,8 @@ def test_a_driver_that_nobody_follows_ends_without_its_job(
     assert "has changed nothing" in error.message
 
 
-@pytest.mark.parametrize("step", ["opened", "locked", "staged", "body_done"])
-def test_a_driver_on_a_worker_does_not_commit_after_its_worker_has_died(
+@pytest.mark.parametrize("step", ["opened", "locked", "staged", "body_done", "table", "partition"])
+def test_a_driver_on_a_worker_does_not_commit_or_clean_after_its_worker_has_died(
     tmp_path: Path, run: Callable[..., ExitCode], step: str
 ) -> None:
     """The worker is a process that holds the lock until it is killed."""
