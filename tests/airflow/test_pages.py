@@ -287,6 +287,18 @@ def test_no_xcom_of_another_task_breaks_the_pages(database: Session, forged: obj
     assert bad.key == COLLECTED_KEY
 
 
+def test_a_count_without_a_number_in_an_xcom_does_not_break_the_pages(database: Session) -> None:
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    collect(database, "db.t")
+    (one,) = database.query(XComModel).all()
+    one.value = {**one.value, "left_out": {"queue": None, "tables": 2}}
+    database.flush()
+    assert web.tables({"dag"}, database)["queue_left_out"] == 0
+
+
 def test_names_in_an_xcom_and_owners_are_printable_texts_on_the_pages(database: Session) -> None:
     from airflow.models.variable import Variable  # noqa: PLC0415 - reads the environment
 

@@ -230,8 +230,9 @@ def _number(
     return value
 
 
-def _counts(value: Mapping[str, object]) -> dict[str, int | float | None]:
-    return {_text(name): _number(number) for name, number in value.items()}
+def _counts(value: Mapping[str, object]) -> dict[str, int | float]:
+    counts = {_text(name): _number(number) for name, number in value.items()}
+    return {name: number for name, number in counts.items() if number is not None}
 
 
 def _shortened(values: Sequence[JsonValue]) -> list[JsonValue]:
