@@ -260,7 +260,7 @@ def test_every_table_of_a_task_with_many_mapped_instances_opens(database: Sessio
         *({"details": value} for value in ([], {"db.t": 1}, {"db.t": {"findings": "x"}})),
         *({"left_out": value} for value in (None, 7, {"queue": "many"})),
         *({"connection": value} for value in (None, {}, ["hms"])),
-        {"measured": "x" * 100_000},
+        *({"measured": value} for value in ("x" * 100_000, "yesterday", "0001-01-01")),
     ],
     ids=lambda value: json.dumps(value)[:40],
 )

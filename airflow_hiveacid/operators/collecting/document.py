@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple, dataclass, field, fields
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.printable import printable
@@ -169,7 +170,7 @@ def parsed(document: object) -> dict[str, Any] | None:
             return None
         return {
             "connection": _text(document["connection"]),
-            "measured": _text(document["measured"]),
+            "measured": _moment(document["measured"]),
             "delta_count": _number(document["delta_count"]),
             "delta_ratio": _number(document["delta_ratio"]),
             "left_out": _counts(document["left_out"]),
@@ -183,7 +184,7 @@ def parsed(document: object) -> dict[str, Any] | None:
                 for name, found in document["details"].items()
             },
         }
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
 
 
@@ -216,6 +217,10 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return printable(value)
+
+
+def _moment(value: object) -> str:
+    return time_text(max(0.0, datetime.fromisoformat(_text(value)).timestamp()))
 
 
 def _number(
