@@ -190,8 +190,10 @@ def _without_session(spec_name: str, error: Exception) -> ExitCode:
         spec = read_spec(spec_name)
         answer(spec, _failed(spec, error))
     except Exception as further:
-        log.error("cannot start a Spark session: %s", error, exc_info=error)  # noqa: TRY400 - the first error, not the current one
-        log.warning("the task cannot be told so: %s", further)
+        # A login that is refused may prevent both.
+        log.warning("no result can be written: %s", further, exc_info=error)
+        # The task shows the reason in one of the log's last lines, so it follows the traceback.
+        log.error("cannot start a Spark session: %s", _job_error(error).message)  # noqa: TRY400 - as above
     return exit_code(error)
 
 
