@@ -72,6 +72,16 @@ class TableNumbers:
     row: TableRow
     details: Mapping[str, Sequence[JsonValue]] = field(default_factory=dict)
 
+    def check(self) -> None:
+        """Check that the pages can show this table; otherwise, they would show no table.
+
+        Raises:
+            TypeError, ValueError: a value of the table's files or notes is out of range.
+        """
+        _list("rows", {"rows": [astuple(self.row)]})
+        for name in self.details:
+            _list(name, self.details)
+
 
 _QUEUE: Final = (
     *("entry_id", "table", "partition", "kind", "state"),
