@@ -71,7 +71,12 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
             done.
     """
     found = each_piece(
-        client, partitions, work, at_once=at_once, name=lambda one: f"partition {one.name}"
+        client,
+        partitions,
+        work,
+        at_once=at_once,
+        name=lambda one: f"partition {one.name}",
+        raises=len(partitions) == 1,
     )
     failed = {
         str(partition.name): result
@@ -95,19 +100,21 @@ def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to rep
     return [result for result in found if not isinstance(result, HiveAcidError)]
 
 
-def each_piece(
+def each_piece(  # noqa: PLR0913 -- the work, its pieces, and how to report it
     client: MetastorePort,
     pieces: Sequence[_P],
     work: Callable[[MetastorePort, _P], _R],
     *,
     at_once: int,
     name: Callable[[_P], str],
+    raises: bool = False,
 ) -> list[_R | HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
     After an error of `ENDS_ALL`, no further piece is started. The same applies if the metastore
     does not answer for many pieces in a row, because each of the others would wait for it, too. The
-    pieces that were not started get the same error. `name` names a piece in the log.
+    pieces that were not started get the same error. `name` names a piece in the log. If `raises` is
+    true, an error that is not ours is raised.
     """
     # A pool's queue of millions of pieces would take gigabytes, so each thread takes the next one.
     left = _Left(range(len(pieces)))
@@ -126,7 +133,7 @@ def each_piece(
                     found[number] = error
                     found.update(dict.fromkeys(left.ended_by(error), error))
                 except Exception as error:  # one piece must not end the others
-                    if len(pieces) == 1:
+                    if raises:
                         raise
                     log.exception("%s failed", name(pieces[number]))
                     found[number] = typed(error)

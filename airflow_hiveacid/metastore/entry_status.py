@@ -79,7 +79,21 @@ class EntryStatus:
         entry = self.entry
         if entry.txn_id is None:
             return "without a known transaction"
-        return f"in transaction {entry.txn_id}, which is open"
+        if self._may_be_open:
+            return f"in transaction {entry.txn_id}, which is open"
+        return f"after its transaction {entry.txn_id} ended"
+
+    @property
+    def _may_be_open(self) -> bool:
+        """False if the entry has no transaction, or its transaction has ended.
+
+        Hive's rebalances commit without a mark. An entry from before an upgrade of Hive 3.1 has no
+        transaction.
+        """
+        txn_id = self.entry.txn_id
+        return txn_id is not None and (
+            txn_id in self.txns.open or txn_id > self.txns.high_watermark
+        )
 
     @property
     def remedy(self) -> str:
@@ -90,7 +104,9 @@ class EntryStatus:
             return f"only {hive}'s own workers and cleaner can end it, so check that they run"
         if self.is_dead:
             return f"`clean {table}`, `compact {table}` or `cancel {table}` ends the entry"
-        if entry.compaction_type is CompactionType.ABORT_TXN_CLEANUP:
+        is_ready = entry.state is CompactionState.READY_FOR_CLEANING
+        is_left = is_ready and not entry.is_committed and not self._may_be_open
+        if is_left or entry.compaction_type is CompactionType.ABORT_TXN_CLEANUP:
             return "check that the metastore's cleaner runs"
         if entry.state is CompactionState.INITIATED:
             return (
@@ -99,8 +115,7 @@ class EntryStatus:
             )
         if entry.is_committed:
             return f"`clean {table}` ends the entry when no reader needs the replaced files"
-        is_working = entry.state is CompactionState.WORKING
-        command = f"cancel {table}" if is_working else f"abort {entry.txn_id}"
+        command = f"abort {entry.txn_id}" if is_ready else f"cancel {table}"
         return f"wait, or end it with `{command}`"
 
 

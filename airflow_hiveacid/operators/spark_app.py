@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import conf
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
@@ -665,9 +665,10 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
             if self._is_killed:
                 self.on_kill()  # the task was killed before it knew the driver
                 return None
-            return self._submitter.finish(
-                submission, context, woken.note.application_id, woken.failure()
-            )
+            with self._killing_after_unknown_errors(self._submitter):
+                return self._submitter.finish(
+                    submission, context, woken.note.application_id, woken.failure()
+                )
         if self.deferrable and (why_not := self._why_not_deferred()) is not None:
             self.log.info("the task does not defer: %s", why_not)
         with self._killing_after_unknown_errors(self._submitter):
@@ -679,12 +680,12 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
     def _killing_after_unknown_errors(self, submitter: Submitter) -> Iterator[None]:
         """Kill the driver after an error that is not ours.
 
-        Our own errors say whether a driver may continue. After any other error, nobody would follow
-        the driver until the next try, if there is one.
+        Our own errors say whether a driver may continue. After a time-out, Airflow calls `on_kill`.
+        After any other error, nobody would follow the driver until the next try, if there is one.
         """
         try:
             yield
-        except (HiveAcidError, TaskDeferred):
+        except (HiveAcidError, TaskDeferred, AirflowTaskTimeout):
             raise
         except BaseException:
             self.on_kill()

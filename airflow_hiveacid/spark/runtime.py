@@ -75,8 +75,11 @@ _PHASES: Final = {
     **dict.fromkeys(("registered", "verified", "noted", "published"), "publish"),
     **dict.fromkeys(("body_done", "committed"), "commit"),
 }
-# Before these steps, the transaction can still be aborted without a trace.
-_FOLLOWED_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
+# At these steps, a transaction can still be aborted without a trace, and a cleaning has not begun
+# its next table or partition.
+_FOLLOWED_STEPS: Final = frozenset(
+    {"opened", "locked", "snapshot", "staged", "body_done", "table", "partition"}
+)
 _FOLLOWER_S: Final = 3600.0
 _FOLLOWER_POLL_S: Final = 1.0
 # Otherwise, PySpark logs each error as a line of JSON, and py4j logs that its connection closes.
@@ -187,8 +190,10 @@ def _without_session(spec_name: str, error: Exception) -> ExitCode:
         spec = read_spec(spec_name)
         answer(spec, _failed(spec, error))
     except Exception as further:
-        log.error("cannot start a Spark session: %s", error, exc_info=error)  # noqa: TRY400 - the first error, not the current one
-        log.warning("the task cannot be told so: %s", further)
+        # A login that is refused may prevent both.
+        log.warning("no result can be written: %s", further, exc_info=error)
+        # The task shows the reason in one of the log's last lines, so it follows the traceback.
+        log.error("cannot start a Spark session: %s", _job_error(error).message)  # noqa: TRY400 - as above
     return exit_code(error)
 
 
@@ -302,7 +307,7 @@ def check_worker(spec: JobSpec) -> None:
     if spec.worker_file is not None and not worker_lives(spec.worker_file):
         raise TaskKilledError(
             f"the worker of {spec.job_key} has ended without its driver, so nobody follows the"
-            " driver: its transaction is aborted"
+            " driver: it ends, and aborts its transaction"
         )
 
 

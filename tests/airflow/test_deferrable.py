@@ -38,6 +38,7 @@ from airflow_hiveacid.operators.submission.deferral import (
 )
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.spark_arguments import SparkArguments
+from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.triggers.poll_threads import in_thread_of
 from tests.support.airflow_support import StateStore, TaskLog, context_of, run_task
 from tests.support.cluster_tasks import (
@@ -652,6 +653,27 @@ def test_a_resumed_task_that_is_killed_before_it_polls_the_cluster_kills_its_dri
     monkeypatch.setattr(task, "_resolve_target", lambda: (task.on_kill(), resolve())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
         resumed(task, store, {"note": note, "end": "failed", "error": None})
+    until(lambda: yarn.killed)
+    assert yarn.killed == [APP]
+    assert aborted == [spark.call["spec"]["attempt"]]
+
+
+@pytest.mark.usefixtures("on_yarn")
+def test_an_unknown_error_of_a_resumed_task_kills_its_driver(
+    spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yarn.app, store = dict(RUNNING), StateStore()
+    note = _deferred(deletion(spark, deferrable=True), store).serialize()[1]["note"]
+    yarn.tagged = {APP: tag_of(note["attempt"])}
+
+    def follow(*_: object) -> None:
+        raise ValueError("an answer that nobody expected")
+
+    monkeypatch.setattr(Submitter, "follow", follow)
+    with pytest.raises(ValueError, match="nobody expected"):
+        resumed(
+            deletion(spark, deferrable=True), store, {"note": note, "end": "failed", "error": None}
+        )
     until(lambda: yarn.killed)
     assert yarn.killed == [APP]
     assert aborted == [spark.call["spec"]["attempt"]]

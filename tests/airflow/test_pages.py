@@ -260,7 +260,7 @@ def test_every_table_of_a_task_with_many_mapped_instances_opens(database: Sessio
         *({"details": value} for value in ([], {"db.t": 1}, {"db.t": {"findings": "x"}})),
         *({"left_out": value} for value in (None, 7, {"queue": "many"})),
         *({"connection": value} for value in (None, {}, ["hms"])),
-        {"measured": "x" * 100_000},
+        *({"measured": value} for value in ("x" * 100_000, "yesterday", "0001-01-01")),
     ],
     ids=lambda value: json.dumps(value)[:40],
 )
@@ -285,6 +285,18 @@ def test_no_xcom_of_another_task_breaks_the_pages(database: Session, forged: obj
         json.dumps(found, allow_nan=False).encode()
     assert [row["table"] for row in web.tables({"dag"}, database)["tables"]] == ["db.good"]
     assert bad.key == COLLECTED_KEY
+
+
+def test_a_count_without_a_number_in_an_xcom_does_not_break_the_pages(database: Session) -> None:
+    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
+
+    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
+
+    collect(database, "db.t")
+    (one,) = database.query(XComModel).all()
+    one.value = {**one.value, "left_out": {"queue": None, "tables": 2}}
+    database.flush()
+    assert web.tables({"dag"}, database)["queue_left_out"] == 0
 
 
 def test_names_in_an_xcom_and_owners_are_printable_texts_on_the_pages(database: Session) -> None:

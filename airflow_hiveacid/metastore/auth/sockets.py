@@ -20,9 +20,10 @@ from thrift.transport.TTransport import TTransportException
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.metastore.auth.address import ConnectError
 from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket, bounded
+from airflow_hiveacid.metastore.auth.outages import OUTAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
     from airflow_hiveacid.metastore.auth.address import Address
@@ -65,7 +66,8 @@ def connect_named(
     """
     del source_address  # http.client passes this argument
     trouble = OSError(f"{address[0]} has no address")
-    for *_, resolved in _look_up(partial(_of_stream, *address), address[0], timeout):
+    found = _look_up(partial(_of_stream, *address), address[0], timeout)
+    for *_, resolved in OUTAGES.tried(found):
         try:
             connected = socket.create_connection(resolved[:2], timeout)
         except OSError as error:
@@ -73,9 +75,9 @@ def connect_named(
         else:
             # without this call, the file descriptor would stay non-blocking
             connected.settimeout(None)
-            found = BoundedSocket(fileno=connected.detach())
-            found.settimeout(timeout)
-            return found
+            bound = BoundedSocket(fileno=connected.detach())
+            bound.settimeout(timeout)
+            return bound
     raise trouble
 
 
@@ -155,13 +157,14 @@ class _Bounded:
             thrift.handle.end_within(thrift._timeout)  # noqa: SLF001 - as its own code
         super().write(buff)  # type: ignore[misc] # Thrift has no types
 
-    def _resolveAddr(self) -> list[Any]:  # noqa: N802 - Thrift's name
+    def _resolveAddr(self) -> Iterator[Any]:  # noqa: N802 - Thrift's name
         ask = super()._resolveAddr  # type: ignore[misc] # Thrift has no types
         thrift: Any = self
         try:
-            return _look_up(ask, thrift.host, thrift._timeout)  # noqa: SLF001 - as its own code
+            found = _look_up(ask, thrift.host, thrift._timeout)  # noqa: SLF001 - as its own code
         except TimeoutError as error:
             raise TTransportException(TTransportException.NOT_OPEN, inner=error) from error
+        return OUTAGES.tried(found)
 
 
 class _PlainSocket(_Bounded, TSocket):  # type: ignore[misc] # Thrift has no types

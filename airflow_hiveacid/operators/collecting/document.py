@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple, dataclass, field, fields
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.printable import printable
@@ -70,6 +71,16 @@ class TableNumbers:
 
     row: TableRow
     details: Mapping[str, Sequence[JsonValue]] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Check that the pages can show this table; otherwise, they would show no table.
+
+        Raises:
+            TypeError, ValueError: a value of the table's files or notes is out of range.
+        """
+        _list("rows", {"rows": [astuple(self.row)]})
+        for name in self.details:
+            _list(name, self.details)
 
 
 _QUEUE: Final = (
@@ -169,7 +180,7 @@ def parsed(document: object) -> dict[str, Any] | None:
             return None
         return {
             "connection": _text(document["connection"]),
-            "measured": _text(document["measured"]),
+            "measured": _moment(document["measured"]),
             "delta_count": _number(document["delta_count"]),
             "delta_ratio": _number(document["delta_ratio"]),
             "left_out": _counts(document["left_out"]),
@@ -183,7 +194,7 @@ def parsed(document: object) -> dict[str, Any] | None:
                 for name, found in document["details"].items()
             },
         }
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
 
 
@@ -218,6 +229,10 @@ def _text(value: object) -> str:
     return printable(value)
 
 
+def _moment(value: object) -> str:
+    return time_text(max(0.0, datetime.fromisoformat(_text(value)).timestamp()))
+
+
 def _number(
     value: object, *, least: float = -_LARGEST, most: float = _LARGEST
 ) -> int | float | None:
@@ -230,8 +245,9 @@ def _number(
     return value
 
 
-def _counts(value: Mapping[str, object]) -> dict[str, int | float | None]:
-    return {_text(name): _number(number) for name, number in value.items()}
+def _counts(value: Mapping[str, object]) -> dict[str, int | float]:
+    counts = {_text(name): _number(number) for name, number in value.items()}
+    return {name: number for name, number in counts.items() if number is not None}
 
 
 def _shortened(values: Sequence[JsonValue]) -> list[JsonValue]:

@@ -104,25 +104,27 @@ def _numbers(
             *lock_findings(facts.locks, names_owners=False),
         ]
         past = history_of(client, table, most=_MOST_VERSIONS)
+        findings.sort(key=lambda one: one.urgency)
+        found = TableNumbers(
+            row=_row(facts, findings, policy),
+            details={
+                "findings": [
+                    [one.about, one.urgency.name.lower(), one.what, one.remedy]
+                    for one in capped(findings)
+                ],
+                "plan": _plan(facts, policy),
+                "directories": list(_directories(facts, past)),
+                "transactions": list(_transactions(facts.locks, transactions)),
+                "locks": [_lock(one) for one in facts.locks],
+                "versions": [_version(one) for one in past.versions],
+                "tags": [[tag.name, tag.version, tag.expires_s] for tag in past.tags],
+                "compactions": [_queued(one) for one in sorted(facts.entries, key=_by_importance)],
+            },
+        )
+        found.check()
     except Exception as error:  # noqa: BLE001 - one table must not end the collection
         return _unmeasured(str(table.ref), error)
-    findings.sort(key=lambda one: one.urgency)
-    return TableNumbers(
-        row=_row(facts, findings, policy),
-        details={
-            "findings": [
-                [one.about, one.urgency.name.lower(), one.what, one.remedy]
-                for one in capped(findings)
-            ],
-            "plan": _plan(facts, policy),
-            "directories": list(_directories(facts, past)),
-            "transactions": list(_transactions(facts.locks, transactions)),
-            "locks": [_lock(one) for one in facts.locks],
-            "versions": [_version(one) for one in past.versions],
-            "tags": [[tag.name, tag.version, tag.expires_s] for tag in past.tags],
-            "compactions": [_queued(one) for one in sorted(facts.entries, key=_by_importance)],
-        },
-    )
+    return found
 
 
 def _unmeasured(name: str, error: Exception) -> TableNumbers:

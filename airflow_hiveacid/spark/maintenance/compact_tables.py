@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError
+from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
 from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
 from airflow_hiveacid.maintenance.results import compactions_result
 from airflow_hiveacid.maintenance.tables_planner import plan_tables
@@ -71,8 +71,10 @@ def _compactions(job: JobContext, run: TablesPlan) -> dict[TableRef, TableCompac
             check_publishable(table.ref, table.location)
             check_writable(table.location)
             compactions[table.ref] = TableCompaction.of(job, facts)
-        except HiveAcidError as error:
-            run.fail(str(table.ref), error)
+        except Exception as error:  # one table must not stop the others
+            if not isinstance(error, HiveAcidError):
+                log.exception("%s cannot be compacted", table.ref)
+            run.fail(str(table.ref), typed(error))
     return compactions
 
 

@@ -154,7 +154,9 @@ export const Measured = ({ collections }) => {
 
 // ---- components ------------------------------------------------------------------------------
 
+// Without a prototype, a stored state such as "constructor" is unknown.
 const STATES = {
+  __proto__: null,
   blocked: ["red", "Blocked"],
   failed: ["red", "Failed"],
   due: ["orange", "Due"],

@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
 )
 from airflow_hiveacid.format.names import staging_directory
+from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
@@ -31,6 +33,7 @@ from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
 from airflow_hiveacid.operators.collecting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import (
@@ -39,6 +42,8 @@ from airflow_hiveacid.plan.compaction_policy import (
     GivenThresholds,
 )
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.versions import history
+from airflow_hiveacid.versions.history import VersionEntry
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -271,6 +276,40 @@ def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collect
     client.set_table_parameters(REF, {COUNT_PARAMETER: "2"})
     assert survey(client, ["demo.*"], GivenThresholds()).numbers[0].row.due == 1
     assert survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers[0].row.due == 0
+
+
+@pytest.mark.parametrize(("inserted", "state"), [(7, "fine"), (2**64, "unknown"), ([], "unknown")])
+def test_a_number_that_the_pages_cannot_show_affects_only_its_table(
+    client: FakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    inserted: Any,  # noqa: ANN401 - also of a wrong type
+    state: str,
+) -> None:
+    """The pages ignore a whole document with such a number, with all its tables."""
+    version = VersionEntry(
+        number=99,
+        committed=TimeBounds(),
+        by="",
+        operation="",
+        is_readable=True,
+        inserted=inserted,
+    )
+    past = SimpleNamespace(versions=[version], tags=())
+    monkeypatch.setattr(history, "history_of", lambda *_, **__: past)
+    (one,) = survey(client, ["demo.*"], GivenThresholds()).numbers
+    assert one.row.state == state
+    one.check()
+
+
+def test_an_error_in_the_numbers_of_a_table_does_not_end_the_collection(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise OverflowError("date value out of range")
+
+    monkeypatch.setattr(surveys, "_last_compaction", fail)
+    (one,) = survey(client, ["demo.*"], GivenThresholds()).numbers
+    assert one.row.state == "unknown"
 
 
 def test_a_transaction_is_listed_with_its_job_and_tables_and_can_be_aborted(

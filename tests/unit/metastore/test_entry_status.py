@@ -80,6 +80,23 @@ def test_the_remedy_fits_the_state_of_the_entry() -> None:
         assert remedy in status(entry).remedy
 
 
+def test_no_transaction_is_said_to_be_open_or_to_be_aborted_that_is_not() -> None:
+    ready = replace(ENTRY, state=READY, worker_id=None)
+    # Hive's rebalance commits without a mark.
+    rebalance = replace(ready, txn_id=TxnId(4), compaction_type=CompactionType.REBALANCE)
+    assert str(status(rebalance)) == (
+        "compaction 7 (rebalance, by ann-host) of p=1 waits for cleaning, after its transaction 4"
+        " ended; check that the metastore's cleaner runs"
+    )
+    # The upgrade of a 3.1 keeps its queue, which has no transactions.
+    upgraded = replace(ready, txn_id=None)
+    assert str(status(upgraded)) == (
+        "compaction 7 (major, by ann-host) of p=1 waits for cleaning, without a known transaction;"
+        " check that the metastore's cleaner runs"
+    )
+    assert "`abort 10`" in status(replace(ready, txn_id=TxnId(10))).remedy
+
+
 def test_on_3_1_only_the_server_can_end_an_entry() -> None:
     entry = replace(ENTRY, state=READY, txn_id=None)
     assert "done and waits for cleaning; only Hive 3.1's own" in str(status(entry, V3))

@@ -248,6 +248,23 @@ def test_a_driver_that_may_write_but_not_delete_still_writes_its_result(
     assert names == ["result.json", "result.json.probe"]
 
 
+def test_the_last_line_of_a_driver_without_a_session_and_a_result_says_why(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login that is refused may prevent both; a task shows the last 20 lines of the log."""
+
+    def refused(_: object) -> None:
+        raise StoreUnavailableError(location="hdfs://nn/results", action="write", reason="no login")
+
+    monkeypatch.setattr(runtime, "read_spec", refused)
+    trace = "\n".join(["login refused for etl", *["\tat org.apache.hadoop.security.Login"] * 30])
+    assert runtime._without_session("missing.json", PySparkException(trace)) is not ExitCode.OK
+    last = [logging.Formatter().format(one) for one in caplog.records][-1]
+    assert "cannot start a Spark session" in last
+    assert "login refused for etl" in last
+    assert "\n" not in last
+
+
 def test_a_driver_hides_a_secret_that_an_error_quotes_in_its_log_and_its_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -296,8 +313,8 @@ def test_a_driver_that_nobody_follows_ends_without_its_job(
     assert "has changed nothing" in error.message
 
 
-@pytest.mark.parametrize("step", ["opened", "locked", "staged", "body_done"])
-def test_a_driver_on_a_worker_does_not_commit_after_its_worker_has_died(
+@pytest.mark.parametrize("step", ["opened", "locked", "staged", "body_done", "table", "partition"])
+def test_a_driver_on_a_worker_does_not_commit_or_clean_after_its_worker_has_died(
     tmp_path: Path, run: Callable[..., ExitCode], step: str
 ) -> None:
     """The worker is a process that holds the lock until it is killed."""

@@ -11,9 +11,11 @@ import pytest
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin
+from airflow_hiveacid.metastore.auth import sockets
 from airflow_hiveacid.metastore.auth.address import ConnectError, parse_uri
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.metastore.auth.sockets import connect_named
+from airflow_hiveacid.metastore.auth.outages import Outages
+from airflow_hiveacid.metastore.auth.sockets import connect_named, open_socket
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.client.transport import open_transport
 
@@ -102,3 +104,36 @@ def test_an_error_in_a_function_with_a_time_limit_is_raised() -> None:
 
     with pytest.raises(KeyError):
         bounded(work, timeout_s=5.0, name="work")
+
+
+@pytest.mark.parametrize("is_http", [False, True])
+def test_an_address_of_a_name_that_does_not_answer_is_asked_last(
+    monkeypatch: pytest.MonkeyPatch, *, is_http: bool
+) -> None:
+    asked: list[str] = []
+    connects = socket.socket.connect
+
+    def connect_counted(self: socket.socket, address: tuple[str, int]) -> None:
+        asked.append(address[0])
+        connects(self, address)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        hosts = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))
+            for host in ("127.0.0.2", "127.0.0.1")
+        ]
+
+        def look_up(host: str, *more: Any, **named: Any) -> Any:  # noqa: ANN401 - as the system's
+            return hosts if host == "hms" else _LOOK_UP(host, *more, **named)
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        monkeypatch.setattr(socket.socket, "connect", connect_counted)
+        monkeypatch.setattr(sockets, "OUTAGES", Outages())
+        endpoint = MetastoreEndpoint(uris=(f"thrift://hms:{port}",), transport=Transport.PLAIN)
+        for _ in range(3):
+            if is_http:
+                connect_named(("hms", port), 5.0).close()
+            else:
+                open_socket(endpoint, parse_uri(endpoint.uris[0], endpoint.transport)).close()
+    assert asked == ["127.0.0.2", *["127.0.0.1"] * 3]

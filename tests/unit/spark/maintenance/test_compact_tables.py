@@ -532,9 +532,15 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
 
 @pytest.mark.parametrize("error", [StorageError("no disk"), OverflowError("timestamp")])
 @pytest.mark.parametrize("where", ["notes", "partitions", "plan"])
+@pytest.mark.parametrize("tables_at_once", [1, 2])
 def test_any_error_of_one_table_is_named_and_stops_no_other(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: Exception, where: str
+    warehouse: Warehouse,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    where: str,
+    tables_at_once: int,
 ) -> None:
+    monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", tables_at_once)
     warehouse.table("bad", 3)
     good = warehouse.table("good", 3)
     if where == "plan":
@@ -556,6 +562,24 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
             return known(*arguments)
 
         monkeypatch.setattr(tables_planner, name, found)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert list(caught.value.failed) == ["default.bad"]
+    assert str(error) in caught.value.failed["default.bad"]
+    assert len(there(good, "base_")) == 1
+
+
+@pytest.mark.parametrize("error", [StorageError("no disk"), OverflowError("timestamp")])
+def test_any_error_before_the_compactions_of_a_table_stops_no_other(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    bad, good = warehouse.table("bad", 3), warehouse.table("good", 3)
+
+    def check(_: TableRef, location: str) -> None:
+        if location == bad.location:
+            raise error
+
+    monkeypatch.setattr(module, "check_publishable", check)
     with pytest.raises(PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]

@@ -210,3 +210,20 @@ def test_a_thousand_partitions_use_at_most_eight_connections_at_once(
     )
     assert len(done) == 999
     assert asked == [8]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_an_error_of_another_library_ends_no_other_piece_even_if_it_is_the_only_one(
+    client: FakeClient, pieces: int
+) -> None:
+    """A job of many tables may have one piece at a time, such as the last table of its group."""
+
+    def work(_: MetastorePort, piece: int) -> int:
+        if piece == 0:
+            raise OverflowError("date value out of range")
+        return piece
+
+    error, *others = each_piece(client, range(pieces), work, at_once=1, name=str)
+    assert isinstance(error, JobFailedError)
+    assert "unexpected OverflowError: date value out of range" in str(error)
+    assert others == list(range(1, pieces))

@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
 _ASKED_LAST_S: Final = 60.0
 
@@ -46,6 +46,20 @@ class Outages:
                 self._until_s[address] = now_s + _ASKED_LAST_S
             first.append(address)
         return first + last
+
+    def tried(self, addresses: Iterable[_Address]) -> Iterator[_Address]:
+        """Yield one server's addresses as in `in_order`; stop after the first one that answers.
+
+        The next address is requested only if the last one failed. A name may have several
+        addresses, and each one that is down costs a time-out.
+        """
+        for address in self.in_order(addresses):
+            try:
+                yield address
+            except GeneratorExit:
+                self.forget(address)
+                raise
+            self.note(address)
 
     def note(self, address: Hashable) -> bool:
         """Record a failed server; return False if it was known to have failed."""
