@@ -548,12 +548,14 @@ class Cleaner:
         When an entry is marked as cleaned, the server forgets which transactions up to its write ID
         were aborted. A compactor may be killed after it has marked its entry, but before it
         commits. Then the table still consists of the compaction's inputs. The inputs contain rows
-        of these aborted transactions.
+        of these aborted transactions. The server may also have forgotten the compaction's own
+        aborted transaction. So an entry that does not show its commit waits for the next cleaning.
         """
         found = []
         for entry in ready:
             entry_id, txn_id = entry.entry_id, entry.txn_id
-            if txn_id is None or not (txn_id in txns.open or txn_id in txns.aborted):
+            has_ended = not (txn_id in txns.open or txn_id in txns.aborted)
+            if txn_id is None or entry.is_committed or (has_ended and not entry.shows_commit):
                 found.append(entry)
             elif txn_id in txns.aborted and entry_id is not None:
                 claim = ClaimedCompaction.of_entry(entry)

@@ -167,14 +167,19 @@ class CompactionEntry:
         """True if the compaction's transaction is committed; 3.1 does not tell."""
         return self.next_txn_id is not None
 
+    @property
+    def shows_commit(self) -> bool:
+        """True if a commit sets `next_txn_id`; Hive 4.0 does so for minor and major only."""
+        return self.compaction_type in (CompactionType.MINOR, CompactionType.MAJOR)
+
     def is_dead(self, txns: ValidTxnList) -> bool:
         """Return True if the unfinished compaction has certainly ended without a result.
 
         A commit sets `next_txn_id` in the same change of the database. So if a transaction had
-        ended before the entry was read, and `next_txn_id` is unset, the transaction was aborted.
-        Hive 4.0 sets `next_txn_id` for minor and major compactions only. An entry that waits for a
-        worker is alive: after a worker's time-out, the server lets the entry wait again, but keeps
-        the transaction of that worker (CompactionTxnHandler.revokeTimedoutWorkers).
+        ended before the entry was read, and `next_txn_id` is unset, the transaction was aborted. An
+        entry that waits for a worker is alive: after a worker's time-out, the server lets the entry
+        wait again, but keeps the transaction of that worker
+        (CompactionTxnHandler.revokeTimedoutWorkers).
 
         Args:
             txns: the transactions, read before this entry.
@@ -183,8 +188,7 @@ class CompactionEntry:
         if self.txn_id is None or self.is_committed or not has_begun:
             return False
         has_ended = self.txn_id <= txns.high_watermark and self.txn_id not in txns.open
-        is_known = self.compaction_type in (CompactionType.MINOR, CompactionType.MAJOR)
-        return self.txn_id in txns.aborted or (has_ended and is_known)
+        return self.txn_id in txns.aborted or (has_ended and self.shows_commit)
 
     @property
     def reason(self) -> str:

@@ -22,7 +22,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
+from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
@@ -39,6 +40,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_entry,
 )
 from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
@@ -277,6 +279,35 @@ def test_a_worker_that_dies_after_the_search_for_dead_entries_blocks_no_compacti
 
     assert compact(client, table, MAJOR, die).done
     assert states(client, table) == [CompactionState.REFUSED, CompactionState.READY_FOR_CLEANING]
+
+
+def test_an_aborted_compaction_that_the_server_has_forgotten_is_not_marked_as_cleaned(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """Otherwise, the server would forget the aborted writes whose rows are in its inputs."""
+    filled(client, table)
+    compact(client, table, MAJOR)
+    insert(client, table, 4)
+    pool = our_pool(uuid4())
+
+    def die(step: str) -> None:
+        if step != "removed":
+            return
+        client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
+        claim = client.find_next_compaction(our_worker_id("k"), worker_version="1", pool=pool)
+        assert claim is not None
+        txn_id = client.open_txn(TxnType.COMPACTION)
+        claim = dataclasses.replace(claim, highest_write_id=WriteId(4))
+        client.update_compactor_state(claim, txn_id)
+        TableNotes.of(table).note_highest_write_id(claim.entry_id, WriteId(4))
+        client.mark_compacted(claim)
+        client.abort_txn(txn_id)
+        client.server.txns[txn_id].is_forgotten = True
+
+    clean_table(client, CleanSpec(target=str(table.ref)), die)
+    assert states(client, table)[-1] is CompactionState.READY_FOR_CLEANING
+    clean(client, table)
+    assert states(client, table)[-1] is CompactionState.REFUSED
 
 
 class Between(FakeClient):
