@@ -188,6 +188,8 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "array_remove": (
         "array_remove(ia, 1)",
+        "array_remove(array_intersect(ia, array(77)), cast(NULL AS int))",
+        "array_remove(array_intersect(ia, array(77)), n)",
         "array_remove(arr, 'a')",
     ),
     "array_union": (
@@ -460,6 +462,10 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
         "hex(n)",
         "hex(s)",
         "hex(b)",
+        "hex(de)",
+        "hex(d)",
+        "hex(f)",
+        "hex(de * 1.5)",
     ),
     "hour": (
         "hour(ts)",

@@ -348,12 +348,20 @@ _WAYS: Final[Mapping[str, _Way]] = {
             ),
         }
     ),
+    "array_remove": _Way(body="CASE WHEN size(a) = 0 THEN a ELSE array_remove(a, b) END"),
     "ascii": _Way(),
     "asin": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN asin(a) END"),
     "base64": _Way(body=r"replace(base64(a), '\r\n', '')"),  # Spark breaks lines after 76 letters
     "chr": _Way(),
     "concat_ws": _Way(),
     "get_json_object": _Way(),
+    # Hive takes the digits of a string, Spark those of a whole number.
+    "hex": _Way(
+        body=(
+            "CASE WHEN typeof(a) RLIKE 'decimal|double|float' THEN hex(cast(a AS string))"
+            " ELSE hex(a) END"
+        )
+    ),
     "initcap": _Way(),
     "instr": _Way(
         alike=_PATTERN, body="CASE WHEN length(a) = 0 AND length(b) = 0 THEN 0 ELSE instr(a, b) END"
