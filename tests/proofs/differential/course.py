@@ -106,7 +106,7 @@ class Course:
             yield self._finding(case)
 
     def _look_at_each_alone(self, batch: Sequence[Case]) -> None:
-        """Ask again one by one, since Hive errs on windows over constants and their neighbours."""
+        """Ask again one by one, since Hive errs on some expressions beside others."""
         for case in batch:
             if self._outcome(case) is Outcome.DIFFERENT:
                 (pair,) = self._asked([case.text], case.form)
@@ -146,4 +146,8 @@ class Course:
         named = [names_of(one) for one in seen]
         names = tuple(dict.fromkeys(name for some in named for name in some[:1]))
         outcome = Outcome.KNOWN if all(named) else Outcome.DIFFERENT
+        if outcome is Outcome.DIFFERENT and case.form is ROWS:
+            self._look_at_each_alone([case])
+            if (case.text, case.form) in self._equal_alone:
+                return Finding(case=case, outcome=Outcome.KNOWN, names=(TOGETHER,))
         return Finding(case=case, outcome=outcome, seen=tuple(seen), names=names)

@@ -198,13 +198,6 @@ def _nan_inf_text(seen: Seen) -> bool:
     return any(isinstance(v, str) and v.strip().lower() in words for v in seen.values())
 
 
-@entry("nan-max")
-def _nan_max(seen: Seen) -> bool:
-    is_max = seen.name.startswith(("max", "min"))
-    is_zero = seen.name in {"=", "IN", "NOT IN", "<>"} and any(map(_is_zero, seen.values()))
-    return (is_max and _has_nan(seen)) or is_zero
-
-
 @entry("beyond-16-bits")
 def _beyond_16_bits(seen: Seen) -> bool:
     return any(isinstance(v, str) and any(ord(c) > 0xFFFF for c in v) for v in seen.values())
@@ -352,11 +345,6 @@ _OF_NAN: Final = frozenset(
 )
 
 
-@entry("log-of-zero")
-def _log_of_zero(seen: Seen) -> bool:
-    return seen.name == "log" and seen.theirs == -math.inf and any(v == 0 for v in seen.values())
-
-
 @entry("nullif-of-date-and-timestamp")
 def _nullif(seen: Seen) -> bool:
     return seen.name == "nullif" and seen.has("date") and seen.has("timestamp")
@@ -382,6 +370,12 @@ def _calculated_decimals(seen: Seen) -> bool:
 @entry("range-over-a-decimal")
 def _range(seen: Seen) -> bool:
     return "RANGE BETWEEN" in seen.text and seen.has("decimal")
+
+
+@entry("hive-sum-beyond-38-digits")
+def _sum_of_a_window(seen: Seen) -> bool:
+    is_sum = seen.name.startswith("sum") and " OVER (" in seen.text
+    return is_sum and _is_rounded(seen.ours, seen.theirs)
 
 
 @entry("between-null")
@@ -476,16 +470,6 @@ def _pmod(seen: Seen) -> bool:
 _HALF_OF_INT: Final = 2**30
 
 
-@entry("hive-nullif-of-two-types")
-def _nullif_of_two_types(seen: Seen) -> bool:
-    is_of_one = _all_kinds(seen, *_INTEGERS) or _all_kinds(seen, "decimal")
-    is_mixed = is_of_one and len(set(seen.kinds)) == _TWO
-    return seen.name == "nullif" and is_mixed and seen.theirs is None
-
-
-_TWO: Final = 2
-
-
 @entry("order-of-sets")
 def _order_of_sets(seen: Seen) -> bool:
     is_list = isinstance(seen.ours, list) and isinstance(seen.theirs, list)
@@ -513,11 +497,6 @@ def _substring_index(seen: Seen) -> bool:
     delimiter = seen.value(1)
     has_several = isinstance(delimiter, str) and len(delimiter) > 1
     return seen.name == "substring_index" and has_several and _is_negative(seen.value(2))
-
-
-@entry("hive-extremes-of-several-scales")
-def _extremes(seen: Seen) -> bool:
-    return seen.name in {"greatest", "least"} and _all_kinds(seen, "decimal")
 
 
 # Hive is right about these if they are asked alone; see `course`.
