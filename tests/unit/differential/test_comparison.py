@@ -215,6 +215,13 @@ def test_each_predicate_belongs_to_a_known_entry() -> None:
     }
 
 
+def test_each_entry_has_examples_in_which_the_engines_differ() -> None:
+    entries = {entry.id: entry for entry in known.entries()}
+    assert all(one.hive != one.ours for entry in entries.values() for one in entry.examples)
+    without = {name for name, entry in entries.items() if not entry.examples}
+    assert without == {known.TOGETHER}, "only a course has enough expressions beside each other"
+
+
 def test_the_page_matches_the_last_run_and_every_difference_is_known() -> None:
     record = report.read()
     assert report.PAGE.read_text() == "\n".join(report.lines(record)) + "\n"
