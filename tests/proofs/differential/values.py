@@ -182,13 +182,13 @@ def text(value: Value) -> str:
 
 
 def sort_key(row: Value) -> str:
-    """Return a row's sort key, which does not depend on the last digits of its numbers."""
+    """Return a row's sort key, which does not depend on the last digits of fractions."""
     return repr([_rough(value) for value in row])
 
 
 def _rough(value: Value) -> str:
     if isinstance(value, bool) or value is None:
         return repr(value)
-    if isinstance(value, int | float | Decimal):
+    if isinstance(value, float | Decimal):
         return f"{float(value) + 0.0:.9g}"
     return str(value)

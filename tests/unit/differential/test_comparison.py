@@ -146,6 +146,8 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
 
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
     assert difference([[1, 0.1], [2, None]], [[2, None], [1, 0.1 + 1e-17]]) == ""
+    large = [[2**53], [2**53 + 1]]  # one double
+    assert difference(large, large[::-1]) == ""
     assert "only here [[1, 'b']]" in difference([[1, "b"]], [[1, "c"]])
     assert "2 rows here, 1 in Hive" in difference([[1], [1]], [[1]])
 
