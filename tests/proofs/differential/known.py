@@ -511,6 +511,7 @@ MARKS: Final = {
     "hive-distinct-of-a-grouped-column": "DISTINCT of a grouped column in totals",
     "hive-fixed-grouped-column": "a grouped column in totals that WHERE fixes",
     "hive-not-null-safe": "NOT of a comparison by <=>",
+    "hive-char-of-an-outer-view": "BETWEEN of a char below LATERAL VIEW OUTER",
 }
 
 

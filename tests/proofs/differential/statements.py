@@ -44,6 +44,7 @@ TOTALS: Final = "totals"
 DISTINCT_IN_TOTALS: Final = "DISTINCT of a grouped column in totals"
 FIXED_IN_TOTALS: Final = "a grouped column in totals that WHERE fixes"
 NOT_NULL_SAFE: Final = "NOT of a comparison by <=>"
+CHAR_OF_OUTER: Final = "BETWEEN of a char below LATERAL VIEW OUTER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,11 @@ class Written:
     @property
     def all_marks(self) -> frozenset[str]:
         """The marks, including the marks that the text shows."""
-        return self.marks | (
-            {NOT_NULL_SAFE} if "<=>" in self.text and "NOT (" in self.text else set()
+        is_outer = "LATERAL VIEW OUTER" in self.text
+        return (
+            self.marks
+            | ({NOT_NULL_SAFE} if "<=>" in self.text and "NOT (" in self.text else set())
+            | ({CHAR_OF_OUTER} if is_outer and "x.c BETWEEN" in self.text else set())
         )
 
 
