@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.plain.parquet.batches import most_elements
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
@@ -156,11 +156,19 @@ def parquet_errors(path: str) -> Iterator[None]:
 
     Raises:
         CorruptFileError: the file is damaged, or not a Parquet file.
+        UnsupportedFileError: the name of a column or field is not UTF-8.
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with file_errors("read", path):
         try:
             yield
+        except UnicodeDecodeError as error:
+            name = error.object.decode(errors="replace")
+            raise UnsupportedFileError(
+                path=path,
+                reason=f"it has a column or field {name!r}, whose name is not UTF-8; this reader"
+                " cannot represent such a name",
+            ) from error
         except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise  # an error of the file system; Arrow's own errors have no number
@@ -227,7 +235,7 @@ def facts_of(
         schema=opened.schema_arrow,
         rows=metadata.num_rows,
         clock=_clock(opened.schema),
-        created_by=metadata.created_by or "",
+        created_by=_created_by(metadata),
         notes=notes,
         least_day=_least_day(metadata, days),
         without_nan=_without_nan(metadata, numbers),
@@ -259,9 +267,17 @@ def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
     return found.pop() if len(found) == 1 else TimestampStorage.MIXED
 
 
+def _created_by(metadata: pq.FileMetaData) -> str:
+    """Return the name of the writer; like Hive, accept bytes that are not UTF-8."""
+    try:
+        return metadata.created_by or ""
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace")
+
+
 def _numbers(metadata: pq.FileMetaData) -> list[int]:
     """Return the positions of floating-point columns; none if Java's writer wrote the file."""
-    if (metadata.created_by or "").startswith(_JAVA):
+    if _created_by(metadata).startswith(_JAVA):
         return []
     schema = metadata.schema
     return [at for at in range(len(schema)) if schema.column(at).physical_type in _FLOATING]

@@ -133,3 +133,24 @@ def test_all_usual_descriptions_are_readable(tmp_path: Path) -> None:
         pq.write_table(table, path, version=version, row_group_size=40, write_page_index=True)
         with pafs.LocalFileSystem().open_input_file(str(path)) as source:
             require_readable_chunks(source, pq.ParquetFile(source).metadata, "f")
+
+
+def test_a_writer_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7.5]}), path, store_schema=False)
+    file = with_footer(path, b"parquet-cpp", b"parqu\xe9t-cpp")
+    assert read_facts(file).created_by.startswith("parqu\ufffdt-cpp")
+    rows = read_rows(file, [Column(name="c", type="double")])
+    assert [row for batch in rows for row in batch.column(0).to_pylist()] == [7.5]
+
+
+@pytest.mark.parametrize("other", [[1], [1.5], [{"f": 1}]])
+def test_a_column_whose_name_is_not_utf8_is_refused_by_its_name(
+    tmp_path: Path, other: list[object]
+) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7], "cafe": other}), path, store_schema=False)
+    file = with_footer(path, b"cafe", b"caf\xe9")
+    for read in (read_facts, lambda file: list(read_rows(file, [Column(name="c", type="bigint")]))):
+        with pytest.raises(UnsupportedFileError, match="'caf\ufffd', whose name is not UTF-8"):
+            read(file)
