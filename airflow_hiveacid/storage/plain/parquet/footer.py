@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
-from airflow_hiveacid.storage.plain.parquet.batches import most_elements
+from airflow_hiveacid.storage.plain.parquet.batches import open_parquet
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
@@ -183,7 +183,7 @@ def read_facts(file: PlainFile) -> ParquetFacts:
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        return facts_of(_opened(source), file.path, source)
+        return facts_of(open_parquet(source), file.path, source)
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -194,11 +194,7 @@ def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(path), fs.open_input_file(path) as source:
-        return int(_opened(source).metadata.num_rows)
-
-
-def _opened(source: pa.NativeFile) -> pq.ParquetFile:
-    return pq.ParquetFile(source, thrift_container_size_limit=most_elements(source))
+        return int(open_parquet(source).metadata.num_rows)
 
 
 def facts_of(
