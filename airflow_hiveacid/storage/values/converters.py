@@ -8,8 +8,10 @@ converted.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -35,7 +37,6 @@ from airflow_hiveacid.storage.orc.footer import (
     OrcType,
     TypeKind,
     hive_text,
-    lacks_precision,
 )
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
@@ -162,7 +163,7 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
             ]
             return _union(parts, read_type(wanted, source.form))
         case _:
-            if lacks_precision(source.tail.footer.types[column_id]):
+            if type_.lacks_precision:
                 _require_room(source.tail, column_id, name)
                 return _of_any_scale(source, type_, wanted, name)
             return _leaf(source, type_, wanted, name)
@@ -317,13 +318,21 @@ def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
         return  # every value is NULL
     bounds = () if found is None else (found.decimals.minimum, found.decimals.maximum)
     most = MAX_PRECISION - shown_scale(tail.types[column_id].scale)
-    digits = [len(bound.lstrip("-").partition(".")[0]) for bound in bounds if bound]
-    if tail.rows and (len(digits) != len(bounds) or not digits or max(digits) > most):
+    digits = [_whole_digits(bound) for bound in bounds]
+    if tail.rows and (not digits or max(digits) > most):
         raise UnsupportedFileError(
             path=tail.path,
             reason=f"the decimals of column {name!r} have no precision, and may have more than"
             f" {most} digits before the point; this reader cannot represent them exactly",
         )
+
+
+def _whole_digits(bound: str) -> float:
+    """Return the number of digits before the point; old versions of Hive wrote 1E+30, too."""
+    try:
+        return Decimal(bound).adjusted() + 1
+    except InvalidOperation:  # there is no bound
+        return math.inf
 
 
 def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:

@@ -18,11 +18,13 @@ import pytest
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, TypeKind
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known
+from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.stored import why_not_as_defined
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.orc_tables import (
@@ -289,6 +291,33 @@ def test_decimals_without_precision_that_may_not_fit_are_refused(tmp_path: Path)
                 rows(path, "decimal(38,0)")
         else:
             assert rows(path, "decimal(38,0)") == [large[at]]
+
+
+@pytest.mark.parametrize("bound", ["1E+30", "-1.5E+30", "1E+99999999999999999999", "?", ""])
+def test_a_bound_of_decimals_without_precision_may_have_an_exponent_or_be_unknown(
+    tmp_path: Path, bound: str
+) -> None:
+    path = written(tmp_path / "f", pa.array(OLD_DECIMALS, pa.decimal128(20, 8)))
+
+    def change(footer: pb.Footer, postscript: pb.PostScript) -> None:
+        without_precision(footer, postscript)
+        footer.statistics[1].decimals.maximum = bound
+
+    with_tail(path, change)
+    with pytest.raises(UnsupportedFileError, match=r"no precision.*more than 27 digits"):
+        rows(path, "decimal(38,10)")
+
+
+def test_decimals_without_precision_are_not_loaded_and_not_compared_in_a_proof(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "f", pa.array(OLD_DECIMALS, pa.decimal128(20, 8)))
+    column = Column(name="v", type="decimal(38,10)")
+    with_tail(path, without_precision)
+    tail = read_tail(client_of(LOCAL_STORE), str(path))
+    assert not is_stored_as(tail.types, 1, parse_type(column.type))
+    why = why_not_as_defined(file(path), tail, [column], [column], is_outside=False)
+    assert why == "column v is not stored with the type that it has in the table"
 
 
 def test_a_file_with_magic_bytes_only_at_its_beginning_is_read(tmp_path: Path) -> None:
