@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -47,6 +48,8 @@ _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
 _DATE: Final = "DATE"
 _JAVA: Final = "parquet-mr"
+# Arrow has one class of error for damage and for what it does not implement.
+_LACKING: Final = re.compile(r"not (yet )?(supported|implemented)|unsupported", re.IGNORECASE)
 
 
 class TimestampStorage(enum.Enum):
@@ -156,7 +159,8 @@ def parquet_errors(path: str) -> Iterator[None]:
 
     Raises:
         CorruptFileError: the file is damaged, or not a Parquet file.
-        UnsupportedFileError: the name of a column or field is not UTF-8.
+        UnsupportedFileError: the name of a column or field is not UTF-8, or Arrow lacks what it
+            takes to decode the file, such as LZO.
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with file_errors("read", path):
@@ -172,6 +176,10 @@ def parquet_errors(path: str) -> Iterator[None]:
         except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise  # an error of the file system; Arrow's own errors have no number
+            if _LACKING.search(str(error)):
+                raise UnsupportedFileError(
+                    path=path, reason=f"this reader cannot decode it (Parquet: {error})"
+                ) from error
             raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
 
 

@@ -135,6 +135,15 @@ def test_all_usual_descriptions_are_readable(tmp_path: Path) -> None:
             require_readable_chunks(source, pq.ParquetFile(source).metadata, "f")
 
 
+@pytest.mark.parametrize("codec", [b"\x06", b"\x10"])  # LZO, and one that is not known yet
+def test_a_compression_that_arrow_lacks_is_not_called_damage(tmp_path: Path, codec: bytes) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7]}), path, compression="none", store_schema=False)
+    file = with_footer(path, b"\x18\x01c\x15\x00\x16", b"\x18\x01c\x15" + codec + b"\x16")
+    with pytest.raises(UnsupportedFileError, match=r"this reader cannot decode it.*compression"):
+        list(read_rows(file, [Column(name="c", type="bigint")]))
+
+
 def test_a_writer_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
     path = tmp_path / "f"
     pq.write_table(pa.table({"c": [7.5]}), path, store_schema=False)
