@@ -155,7 +155,8 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
         case MapType(key=key, value=value), TypeKind.MAP:
             keys = converter(source, type_.children[0], key, f"{name}.[key]")
             values = converter(source, type_.children[1], value, f"{name}.[value]")
-            return _map(keys, values, read_type(wanted, source.form))
+            checked = _with_keys(source, keys, key, name)
+            return _map(checked, values, read_type(wanted, source.form))
         case UnionType(options=options), TypeKind.UNION if len(options) == len(type_.children):
             parts = [
                 converter(source, child, option, f"{name}.{at}")
@@ -208,6 +209,22 @@ def _map(inner_keys: Convert, inner_values: Convert, type_: pa.DataType) -> Conv
         keys = inner_keys(array.keys, None if seconds is None else seconds.keys)
         values = inner_values(array.items, None if seconds is None else seconds.items)
         return pa.MapArray.from_arrays(array.offsets, keys, values, type=type_, mask=_mask(array))
+
+    return convert
+
+
+def _with_keys(source: ColumnFile, inner: Convert, wanted: HiveType, name: str) -> Convert:
+    """Return the conversion of a map's keys that refuses keys that it makes NULL."""
+
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        keys = inner(array, seconds)
+        if keys.null_count:
+            raise UnsupportedFileError(
+                path=source.tail.path,
+                reason=f"a key of the map {name!r} cannot be converted to {wanted}, and becomes"
+                " NULL, which this reader cannot represent",
+            )
+        return keys
 
     return convert
 

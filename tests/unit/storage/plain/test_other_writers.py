@@ -348,6 +348,17 @@ def _moved(path: Path, content: bytes, size: int) -> bytes:
 # ---- what would end the process ------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("key", ["int", "date", "decimal(3,1)"])
+def test_a_key_of_a_map_that_becomes_null_by_a_change_of_its_type_is_refused(
+    tmp_path: Path, key: str
+) -> None:
+    maps = pa.array([[("x", 1)], None], pa.map_(pa.string(), pa.int32()))
+    path = written(tmp_path / "f", maps)
+    assert rows(path, "map<string,int>") == [[("x", 1)], None]
+    with pytest.raises(UnsupportedFileError, match="a key of the map 'v' cannot be converted"):
+        rows(path, f"map<{key},int>")
+
+
 def test_maps_with_a_null_key_are_refused_and_do_not_end_the_process(tmp_path: Path) -> None:
     """Java's writer keeps NULL keys; a list of structs with NULLs has the same streams."""
     entries = pa.StructArray.from_arrays([pa.array(["a", None]), pa.array([1, 2])], ["k", "v"])
