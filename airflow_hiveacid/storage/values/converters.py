@@ -417,6 +417,7 @@ _STORED: Final[Mapping[int, pa.DataType]] = {
     TypeKind.STRING: pa.string(),
     TypeKind.VARCHAR: pa.string(),
     TypeKind.CHAR: pa.string(),
+    TypeKind.BINARY: pa.binary(),
     TypeKind.DATE: pa.date32(),
     TypeKind.TIMESTAMP: PAIR_TYPE,
 }

@@ -348,6 +348,14 @@ def _moved(path: Path, content: bytes, size: int) -> bytes:
 # ---- what would end the process ------------------------------------------------------------------
 
 
+def test_binary_values_are_read_as_texts_of_hexadecimal_digits_as_by_java(tmp_path: Path) -> None:
+    path = written(tmp_path / "f", pa.array([b"\xff\x00", None, b""]))
+    assert rows(path, "string") == ["ff 00", None, ""]
+    assert rows(path, "varchar(4)") == ["ff 0", None, ""]
+    with pytest.raises(UnsupportedFileError, match="stored as binary, which cannot be read as int"):
+        rows(path, "int")
+
+
 @pytest.mark.parametrize("key", ["int", "date", "decimal(3,1)"])
 def test_a_key_of_a_map_that_becomes_null_by_a_change_of_its_type_is_refused(
     tmp_path: Path, key: str
