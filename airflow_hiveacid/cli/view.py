@@ -110,7 +110,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
         yield _by_hand(options)
         return
     with cli_metastore.connected(options) as client:
-        table = client.get_table(options.table)
+        table = client.get_source(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
         wanted, version = options.partition, version_of(options)

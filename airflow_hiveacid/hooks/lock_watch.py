@@ -80,7 +80,7 @@ def look_at_locks(
     ref = TableRef.parse(table)
     name = PartitionName.parse(partition) if partition else None
     with connect(endpoint) as client:
-        found = client.get_table(ref)
+        found = client.get_source(ref)
         # The partition need not exist, because the next task may create it.
         columns = tuple(column.name for column in found.partition_columns)
         if name is not None and name.columns != columns:

@@ -121,7 +121,7 @@ def look_for_news(
     """
     ref = TableRef.parse(table)
     with connect(endpoint) as client:
-        info = client.get_table(ref)
+        info = client.get_source(ref)
         if info.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=ref)
         looked = since

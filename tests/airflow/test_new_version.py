@@ -11,18 +11,23 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors import ConfigurationError, TableNotFoundError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.hooks import news
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
 from airflow_hiveacid.triggers.new_version import NewVersionTrigger
+from tests.contract.fake_client import FakeClient
 from tests.support.airflow_support import context_of
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import TableInfo, TableRef
     from tests.support.airflow_support import Warehouse
 
 
@@ -212,3 +217,16 @@ def test_the_sensor_waits_while_an_exclusive_lock_blocks_readers(
     assert seen(table, 0) is None
     client.abort_txn(txn_id)
     assert seen(table, 0) is not None
+
+
+def test_the_sensor_watches_a_materialized_view(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("t")
+    warehouse.delta(table, 1)
+
+    def refuse(_: FakeClient, ref: TableRef) -> TableInfo:
+        raise UnsupportedTableError(table=ref, detail="is a materialized view")
+
+    monkeypatch.setattr(FakeClient, "get_table", refuse)
+    assert seen(table, 0)["version"] == 1

@@ -97,7 +97,7 @@ def tables_now(conn_id: str, tables: Iterable[TableRef]) -> Mapping[TableRef, Ta
             for table in tables:
                 # A table is missing if it was dropped, or is not created yet.
                 with contextlib.suppress(TableError):
-                    found[table] = client.get_table(table)
+                    found[table] = client.get_source(table)
     except (ConfigurationError, MetastoreError) as error:
         # The login may exist only on the driver's machine.
         _log.info("OpenLineage gets no columns: %s", error)

@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import ConversionRefusedError
+from airflow_hiveacid.format.errors import (
+    ConversionRefusedError,
+    UnsupportedFileError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.ids import LONG_MAX, StatementId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.plan.conversion import (
@@ -29,7 +33,13 @@ from airflow_hiveacid.plan.conversion import (
     why_not_state,
     why_not_table,
 )
+from airflow_hiveacid.storage.plain.compact import require_compactable
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.text_form import check_text_writable
 from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.locations import locate
+from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values.column_types import row_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +87,10 @@ class ConversionSurvey:
         return outcome_of(table, self.to, steps=("it is already of that kind",))
 
     def check(self, table: TableInfo) -> None:
-        """Check from a table's definition and file names whether the table can be converted.
+        """Check whether the table can be converted.
+
+        The check uses the table's definition, the names of its files, and the footers of Parquet
+        files.
 
         Raises:
             ConversionRefusedError: the table cannot be converted.
@@ -89,6 +102,8 @@ class ConversionSurvey:
         if why is None and self.to is not ConversionTarget.FLAT:
             found = (why_not_files(listing, self.to) for listing in self.listings(table))
             why = next((reason for reason in found if reason is not None), None)
+        if why is None and self.to is not ConversionTarget.FLAT:
+            why = self._why_not_compactable(table)
         if why is None and table.kind is TransactionalKind.INSERT_ONLY:
             why = self._why_not_queue()
         if why is None and self.to is ConversionTarget.FULL_ACID:
@@ -107,6 +122,27 @@ class ConversionSurvey:
             if found is not wanted:
                 return f"it is stored as {table.storage}, but its partition {partition.name} is not"
         return None
+
+    def _why_not_compactable(self, table: TableInfo) -> str | None:
+        """Return why the converted table could be read, but not compacted."""
+        try:
+            row_type(table.columns)
+            check_text_writable(table, self.partitions(table))
+            if table.storage.format is FileFormat.PARQUET:
+                each_in_threads(require_compactable, self._plain_files(table))
+        except (UnsupportedTableError, UnsupportedFileError) as error:
+            return f"it could not be compacted afterwards: {error}"
+        return None
+
+    def _plain_files(self, table: TableInfo) -> list[PlainFile]:
+        return [
+            PlainFile(
+                store=store, path=f"{root}/{path}", key=path, length=size, format=FileFormat.PARQUET
+            )
+            for location, path, size in self.files(table)
+            if size
+            for store, root in [locate(location)]
+        ]
 
     def _why_not_numbers(self) -> str | None:
         # The metastore allocates the first write ID of a new full-ACID table. The metastore fails

@@ -121,8 +121,9 @@ class OrcType:
 
     `kind` is a `TypeKind`. If `TypeKind` does not define the kind, it is a plain number. `children`
     are column IDs; for a struct, `field_names` are their names. `maximum_length` is set for char
-    and varchar, 0 otherwise. A decimal of Hive 0.11 or 0.12 has no precision in the file; it counts
-    as decimal(38,10), as in Java (TypeDescription). `by_name` maps exact names to children, and
+    and varchar, 0 otherwise. A decimal of Hive 0.11 or 0.12 lacks its precision in the file; it
+    counts as decimal(38,10), as in Java (TypeDescription), but its values may have more digits.
+    `by_name` maps exact names to children, and
     `by_lower_name` maps lower-case names. If several children have the same name, both maps contain
     the first of them.
     """
@@ -133,6 +134,7 @@ class OrcType:
     maximum_length: int
     precision: int
     scale: int
+    lacks_precision: bool = False
     by_name: Mapping[str, int] = field(init=False, repr=False, compare=False)
     by_lower_name: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
@@ -299,14 +301,10 @@ def types_of(layout: bytes) -> tuple[OrcType, ...]:
     return tuple(map(_type, pb.Footer.FromString(layout).types))
 
 
-def lacks_precision(type_: pb.Type) -> bool:
-    """Return whether a type is a decimal of Hive 0.11 or 0.12."""
-    return type_.kind == TypeKind.DECIMAL and not type_.precision
-
-
 def _type(type_: pb.Type) -> OrcType:
     precision, scale = type_.precision, type_.scale
-    if lacks_precision(type_):
+    lacks_precision = type_.kind == TypeKind.DECIMAL and not precision
+    if lacks_precision:
         precision = MAX_PRECISION
         scale = type_.scale if type_.HasField("scale") else DEFAULT_SCALE
     return OrcType(
@@ -316,4 +314,5 @@ def _type(type_: pb.Type) -> OrcType:
         maximum_length=type_.maximum_length,
         precision=precision,
         scale=scale,
+        lacks_precision=lacks_precision,
     )

@@ -33,7 +33,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.types import MAX_PRECISION
-from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind, lacks_precision
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
 from airflow_hiveacid.storage.orc.splice import (
@@ -203,7 +203,7 @@ def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
     for type_, stored in zip(footer.types, tail.types, strict=True):
         if view.timestamps is ShowTimestamps.SECONDS and type_.kind in TIMESTAMP_KINDS:
             type_.kind = TypeKind.LONG
-        elif lacks_precision(type_):
+        elif stored.lacks_precision:
             type_.precision, type_.scale = stored.precision, shown_scale(stored.scale)
     return replace(tail, footer=footer, metadata=pb.Metadata())
 

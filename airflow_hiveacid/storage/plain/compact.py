@@ -73,18 +73,11 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
 
     Raises:
         UnsupportedFileError, TypeMismatchError: a value is ambiguous, or cannot be stored
-            unchanged. Hive shows instants of 64 bits in its own time zone, and the merged file
-            would show all readers the same time.
+            unchanged; see `require_compactable`.
         HiveAcidError: see `rows.read_rows` and `write.rows_writer`.
     """
-    for file in work.files if work.format is FileFormat.PARQUET else ():
-        if read_facts(file).clock is TimestampStorage.UTC:
-            raise UnsupportedFileError(
-                path=file.path,
-                reason="its timestamps are instants (isAdjustedToUTC), which each Hive shows in its"
-                " own time zone. Rewrite the table or partition in Hive: INSERT OVERWRITE with its"
-                " own rows",
-            )
+    for file in work.files:
+        require_compactable(file)
     *others, last = _FORMS[work.format]
     for form in others:
         try:
@@ -92,6 +85,26 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
         except UnsupportedFileError:
             continue  # if the failure had a different reason, the next form also fails
     return _written(work, attempt, last)
+
+
+def require_compactable(file: PlainFile) -> None:
+    """Check that the footer of a file does not forbid to merge its rows into another file.
+
+    Hive shows instants of 64 bits in its own time zone, and the merged file would show all readers
+    the same time.
+
+    Raises:
+        UnsupportedFileError: see above.
+        CorruptFileError: the file is damaged.
+        StorageError, LocationPermissionError: the file cannot be read.
+    """
+    if file.format is FileFormat.PARQUET and read_facts(file).clock is TimestampStorage.UTC:
+        raise UnsupportedFileError(
+            path=file.path,
+            reason="its timestamps are instants (isAdjustedToUTC), which each Hive shows in its"
+            " own time zone. Rewrite the table or partition in Hive: INSERT OVERWRITE with its"
+            " own rows",
+        )
 
 
 def _written(work: PlainCompaction, attempt: str, form: TimestampForm) -> WrittenRows:

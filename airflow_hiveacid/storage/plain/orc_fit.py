@@ -37,7 +37,8 @@ def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> 
         case PrimitiveType(name=name):
             return found.kind == PRIMITIVE_KINDS.get(name)
         case DecimalType(precision=precision, scale=scale):
-            return facts == (TypeKind.DECIMAL, precision, scale, 0)
+            is_alike = facts == (TypeKind.DECIMAL, precision, scale, 0)
+            return is_alike and not found.lacks_precision
         case CharType(length=length):
             return facts == (TypeKind.CHAR, 0, 0, length)
         case VarcharType(length=length):

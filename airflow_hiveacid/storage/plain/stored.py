@@ -253,6 +253,7 @@ def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool
             whole = found.precision - found.scale
             return (
                 found.kind == TypeKind.DECIMAL
+                and not found.lacks_precision
                 and found.scale <= scale
                 and whole <= precision - scale
             )

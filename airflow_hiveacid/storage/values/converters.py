@@ -8,8 +8,10 @@ converted.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -35,7 +37,6 @@ from airflow_hiveacid.storage.orc.footer import (
     OrcType,
     TypeKind,
     hive_text,
-    lacks_precision,
 )
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_proleptic_days
@@ -154,7 +155,8 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
         case MapType(key=key, value=value), TypeKind.MAP:
             keys = converter(source, type_.children[0], key, f"{name}.[key]")
             values = converter(source, type_.children[1], value, f"{name}.[value]")
-            return _map(keys, values, read_type(wanted, source.form))
+            checked = _with_keys(source, keys, key, name)
+            return _map(checked, values, read_type(wanted, source.form))
         case UnionType(options=options), TypeKind.UNION if len(options) == len(type_.children):
             parts = [
                 converter(source, child, option, f"{name}.{at}")
@@ -162,7 +164,7 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
             ]
             return _union(parts, read_type(wanted, source.form))
         case _:
-            if lacks_precision(source.tail.footer.types[column_id]):
+            if type_.lacks_precision:
                 _require_room(source.tail, column_id, name)
                 return _of_any_scale(source, type_, wanted, name)
             return _leaf(source, type_, wanted, name)
@@ -207,6 +209,22 @@ def _map(inner_keys: Convert, inner_values: Convert, type_: pa.DataType) -> Conv
         keys = inner_keys(array.keys, None if seconds is None else seconds.keys)
         values = inner_values(array.items, None if seconds is None else seconds.items)
         return pa.MapArray.from_arrays(array.offsets, keys, values, type=type_, mask=_mask(array))
+
+    return convert
+
+
+def _with_keys(source: ColumnFile, inner: Convert, wanted: HiveType, name: str) -> Convert:
+    """Return the conversion of a map's keys that refuses keys that it makes NULL."""
+
+    def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
+        keys = inner(array, seconds)
+        if keys.null_count:
+            raise UnsupportedFileError(
+                path=source.tail.path,
+                reason=f"a key of the map {name!r} cannot be converted to {wanted}, and becomes"
+                " NULL, which this reader cannot represent",
+            )
+        return keys
 
     return convert
 
@@ -317,13 +335,21 @@ def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
         return  # every value is NULL
     bounds = () if found is None else (found.decimals.minimum, found.decimals.maximum)
     most = MAX_PRECISION - shown_scale(tail.types[column_id].scale)
-    digits = [len(bound.lstrip("-").partition(".")[0]) for bound in bounds if bound]
-    if tail.rows and (len(digits) != len(bounds) or not digits or max(digits) > most):
+    digits = [_whole_digits(bound) for bound in bounds]
+    if tail.rows and (not digits or max(digits) > most):
         raise UnsupportedFileError(
             path=tail.path,
             reason=f"the decimals of column {name!r} have no precision, and may have more than"
             f" {most} digits before the point; this reader cannot represent them exactly",
         )
+
+
+def _whole_digits(bound: str) -> float:
+    """Return the number of digits before the point; old versions of Hive wrote 1E+30, too."""
+    try:
+        return Decimal(bound).adjusted() + 1
+    except InvalidOperation:  # there is no bound
+        return math.inf
 
 
 def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
@@ -391,6 +417,7 @@ _STORED: Final[Mapping[int, pa.DataType]] = {
     TypeKind.STRING: pa.string(),
     TypeKind.VARCHAR: pa.string(),
     TypeKind.CHAR: pa.string(),
+    TypeKind.BINARY: pa.binary(),
     TypeKind.DATE: pa.date32(),
     TypeKind.TIMESTAMP: PAIR_TYPE,
 }

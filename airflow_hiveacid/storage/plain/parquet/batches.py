@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
@@ -15,20 +16,28 @@ from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
 # The buffer size of each column that is read; there may be thousands of columns.
 _BUFFER_BYTES: Final = 256 << 10
 _FEWEST_ROWS: Final = 16
 # Arrow's default limit.
 _MOST_ELEMENTS: Final = 1_000_000
+_BEGIN: Final = b"PAR1"
+_END_BYTES: Final = 8
+_TAIL_BYTES: Final = 64 << 10
+# Arrow's writer notes the types that its columns had in memory, such as large_string or dictionary.
+# Arrow's reader follows this note. Hive and Spark follow only Parquet's types. These are the key
+# in a footer, with its field's head and its length, and an unknown key.
+_ARROW_TYPES: Final = b"\x18\x0cARROW:schema"
+_UNKNOWN: Final = b"\x18\x0cARROW-schema"
 # A dictionary stores each distinct value once. Arrow expands the dictionary, so such a column is
 # assumed to be this many times larger in memory.
 _EXPANSION: Final = 8
 
 
-def open_parquet(source: pa.NativeFile, instants_in: str) -> pq.ParquetFile:
+def open_parquet(source: pa.NativeFile, instants_in: str = "us") -> pq.ParquetFile:
     """Open a file so that Arrow reads it in small pieces, not in whole columns of a row group.
+
+    The types are those of Parquet, whatever types Arrow's writer noted.
 
     Args:
         source: the file.
@@ -43,11 +52,28 @@ def open_parquet(source: pa.NativeFile, instants_in: str) -> pq.ParquetFile:
         coerce_int96_timestamp_unit=instants_in,
         buffer_size=_BUFFER_BYTES,
         pre_buffer=False,
-        thrift_container_size_limit=most_elements(source),
+        thrift_container_size_limit=_most_elements(source),
+        metadata=_footer(source),
+        arrow_extensions_enabled=False,
     )
 
 
-def most_elements(source: pa.NativeFile) -> int:
+def _footer(source: pa.NativeFile) -> pq.FileMetaData | None:
+    """Parse a footer without Arrow's note of types; return None if Arrow shall read the footer."""
+    size = int(source.size())
+    tail = source.read_at(min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
+    end = tail[-_END_BYTES:]
+    length = int.from_bytes(end[:4], "little")
+    if not end.endswith(_BEGIN) or length > size - _END_BYTES - len(_BEGIN):
+        return None  # it is encrypted or damaged
+    start = _END_BYTES + length
+    footer = tail[-start:] if start <= len(tail) else source.read_at(start, size - start)
+    changed = _BEGIN + _UNKNOWN.join(footer.rsplit(_ARROW_TYPES, 1))
+    limit = _most_elements(source)
+    return pq.ParquetFile(pa.BufferReader(changed), thrift_container_size_limit=limit).metadata
+
+
+def _most_elements(source: pa.NativeFile) -> int:
     """Return the limit for list lengths in a footer: at most one element per byte of the file.
 
     Arrow allocates memory for the stated length of a list before it reads the elements.

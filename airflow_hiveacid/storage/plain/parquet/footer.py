@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -17,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
-from airflow_hiveacid.storage.plain.parquet.batches import most_elements
+from airflow_hiveacid.storage.plain.parquet.batches import open_parquet
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
@@ -47,6 +48,8 @@ _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMP: Final = "TIMESTAMP"
 _DATE: Final = "DATE"
 _JAVA: Final = "parquet-mr"
+# Arrow has one class of error for damage and for what it does not implement.
+_LACKING: Final = re.compile(r"not (yet )?(supported|implemented)|unsupported", re.IGNORECASE)
 
 
 class TimestampStorage(enum.Enum):
@@ -156,14 +159,27 @@ def parquet_errors(path: str) -> Iterator[None]:
 
     Raises:
         CorruptFileError: the file is damaged, or not a Parquet file.
+        UnsupportedFileError: the name of a column or field is not UTF-8, or Arrow lacks what it
+            takes to decode the file, such as LZO.
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with file_errors("read", path):
         try:
             yield
+        except UnicodeDecodeError as error:
+            name = error.object.decode(errors="replace")
+            raise UnsupportedFileError(
+                path=path,
+                reason=f"it has a column or field {name!r}, whose name is not UTF-8; this reader"
+                " cannot represent such a name",
+            ) from error
         except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise  # an error of the file system; Arrow's own errors have no number
+            if _LACKING.search(str(error)):
+                raise UnsupportedFileError(
+                    path=path, reason=f"this reader cannot decode it (Parquet: {error})"
+                ) from error
             raise CorruptFileError(path=path, reason=f"Parquet: {error}") from error
 
 
@@ -175,7 +191,7 @@ def read_facts(file: PlainFile) -> ParquetFacts:
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        return facts_of(_opened(source), file.path, source)
+        return facts_of(open_parquet(source), file.path, source)
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -186,11 +202,7 @@ def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(path), fs.open_input_file(path) as source:
-        return int(_opened(source).metadata.num_rows)
-
-
-def _opened(source: pa.NativeFile) -> pq.ParquetFile:
-    return pq.ParquetFile(source, thrift_container_size_limit=most_elements(source))
+        return int(open_parquet(source).metadata.num_rows)
 
 
 def facts_of(
@@ -227,7 +239,7 @@ def facts_of(
         schema=opened.schema_arrow,
         rows=metadata.num_rows,
         clock=_clock(opened.schema),
-        created_by=metadata.created_by or "",
+        created_by=_created_by(metadata),
         notes=notes,
         least_day=_least_day(metadata, days),
         without_nan=_without_nan(metadata, numbers),
@@ -259,9 +271,17 @@ def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
     return found.pop() if len(found) == 1 else TimestampStorage.MIXED
 
 
+def _created_by(metadata: pq.FileMetaData) -> str:
+    """Return the name of the writer; like Hive, accept bytes that are not UTF-8."""
+    try:
+        return metadata.created_by or ""
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace")
+
+
 def _numbers(metadata: pq.FileMetaData) -> list[int]:
     """Return the positions of floating-point columns; none if Java's writer wrote the file."""
-    if (metadata.created_by or "").startswith(_JAVA):
+    if _created_by(metadata).startswith(_JAVA):
         return []
     schema = metadata.schema
     return [at for at in range(len(schema)) if schema.column(at).physical_type in _FLOATING]

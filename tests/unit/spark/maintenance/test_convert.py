@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
@@ -24,7 +26,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
@@ -67,11 +69,11 @@ class World:
     client: FakeClient
     root: Path
 
-    def make(self) -> None:
-        columns = (Column(name="id", type="int"),)
+    def make(self, type_: str = "int", **how: Any) -> None:  # noqa: ANN401 - of NewTable
+        columns = (Column(name="id", type=type_),)
         kind = TransactionalKind.NONE
         self.client.create_table(
-            NewTable(ref=REF, columns=columns, location=f"file:{self.root}", kind=kind)
+            NewTable(ref=REF, columns=columns, location=f"file:{self.root}", kind=kind, **how)
         )
         self.client.set_table_parameters(REF, {"EXTERNAL": None})
 
@@ -644,3 +646,28 @@ def test_a_note_that_no_conversion_of_the_table_can_have_written_moves_nothing(
     assert "_conversion.json" in str(e.value)
     assert (victim / "delta_1" / "a").read_text() == "precious"
     assert sorted(world.root.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("type_", "format_", "header", "why"),
+    [
+        ("timestamp", FileFormat.PARQUET, {}, "timestamps are instants"),
+        ("uniontype<int,string>", FileFormat.ORC, {}, "uniontype<int,string> cannot be"),
+        ("int", FileFormat.TEXT, {"skip.header.line.count": "1"}, "skip.header.line.count=1"),
+    ],
+)
+def test_a_table_that_could_not_be_compacted_afterwards_is_not_converted(
+    client: FakeClient,
+    tmp_path: Path,
+    type_: str,
+    format_: FileFormat,
+    header: dict[str, str],
+    why: str,
+) -> None:
+    other = World(client, tmp_path)
+    instants = pa.array([0], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"id": instants}), tmp_path / "000000_0")
+    other.make(type_, format=format_, parameters=header)
+    with pytest.raises(ConversionRefusedError, match=f"not be compacted afterwards.*{why}"):
+        other.convert(ONLY)
+    assert other.kind == "flat"

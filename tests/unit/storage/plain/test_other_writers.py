@@ -18,11 +18,13 @@ import pytest
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, TypeKind
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known
+from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.stored import why_not_as_defined
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.orc_tables import (
@@ -291,6 +293,33 @@ def test_decimals_without_precision_that_may_not_fit_are_refused(tmp_path: Path)
             assert rows(path, "decimal(38,0)") == [large[at]]
 
 
+@pytest.mark.parametrize("bound", ["1E+30", "-1.5E+30", "1E+99999999999999999999", "?", ""])
+def test_a_bound_of_decimals_without_precision_may_have_an_exponent_or_be_unknown(
+    tmp_path: Path, bound: str
+) -> None:
+    path = written(tmp_path / "f", pa.array(OLD_DECIMALS, pa.decimal128(20, 8)))
+
+    def change(footer: pb.Footer, postscript: pb.PostScript) -> None:
+        without_precision(footer, postscript)
+        footer.statistics[1].decimals.maximum = bound
+
+    with_tail(path, change)
+    with pytest.raises(UnsupportedFileError, match=r"no precision.*more than 27 digits"):
+        rows(path, "decimal(38,10)")
+
+
+def test_decimals_without_precision_are_not_loaded_and_not_compared_in_a_proof(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "f", pa.array(OLD_DECIMALS, pa.decimal128(20, 8)))
+    column = Column(name="v", type="decimal(38,10)")
+    with_tail(path, without_precision)
+    tail = read_tail(client_of(LOCAL_STORE), str(path))
+    assert not is_stored_as(tail.types, 1, parse_type(column.type))
+    why = why_not_as_defined(file(path), tail, [column], [column], is_outside=False)
+    assert why == "column v is not stored with the type that it has in the table"
+
+
 def test_a_file_with_magic_bytes_only_at_its_beginning_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "f", pa.array([1, 2]))
     content = path.read_bytes()
@@ -317,6 +346,25 @@ def _moved(path: Path, content: bytes, size: int) -> bytes:
 
 
 # ---- what would end the process ------------------------------------------------------------------
+
+
+def test_binary_values_are_read_as_texts_of_hexadecimal_digits_as_by_java(tmp_path: Path) -> None:
+    path = written(tmp_path / "f", pa.array([b"\xff\x00", None, b""]))
+    assert rows(path, "string") == ["ff 00", None, ""]
+    assert rows(path, "varchar(4)") == ["ff 0", None, ""]
+    with pytest.raises(UnsupportedFileError, match="stored as binary, which cannot be read as int"):
+        rows(path, "int")
+
+
+@pytest.mark.parametrize("key", ["int", "date", "decimal(3,1)"])
+def test_a_key_of_a_map_that_becomes_null_by_a_change_of_its_type_is_refused(
+    tmp_path: Path, key: str
+) -> None:
+    maps = pa.array([[("x", 1)], None], pa.map_(pa.string(), pa.int32()))
+    path = written(tmp_path / "f", maps)
+    assert rows(path, "map<string,int>") == [[("x", 1)], None]
+    with pytest.raises(UnsupportedFileError, match="a key of the map 'v' cannot be converted"):
+        rows(path, f"map<{key},int>")
 
 
 def test_maps_with_a_null_key_are_refused_and_do_not_end_the_process(tmp_path: Path) -> None:

@@ -379,3 +379,35 @@ def test_decimals_that_are_padded_beyond_16_bytes_are_refused_and_not_called_dam
         return
     with pytest.raises(UnsupportedFileError, match="more than 16 bytes, which this reader cannot"):
         values(file, "decimal(9,2)")
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "expected"),
+    [
+        (pa.array(["x", None], pa.large_string()), "string", ["x", None]),
+        (pa.array(["x", None], pa.string_view()), "string", ["x", None]),
+        (pa.array(["xy", None]).dictionary_encode(), "varchar(1)", ["x", None]),
+        (pa.array(["{}", None], pa.json_()), "string", ["{}", None]),
+        (pa.array([b"x"], pa.large_binary()), "binary", [b"x"]),
+        (pa.array([5], pa.duration("us")), "bigint", [5]),
+        (pa.array([["x"], None], pa.large_list(pa.large_string())), "array<string>", [["x"], None]),
+        (pa.array([[1, 2]], pa.list_(pa.int32(), 2)), "array<int>", [[1, 2]]),
+        (
+            pa.array([{"f": "x"}], pa.struct([("f", pa.large_string())])),
+            "struct<f:string>",
+            [{"f": "x"}],
+        ),
+    ],
+)
+def test_types_that_a_writer_had_in_memory_are_read_as_those_of_parquet(
+    tmp_path: Path, stored: pa.Array, wanted: str, expected: list[object]
+) -> None:
+    file = file_of(tmp_path, {"c": stored}, {}, store_schema=True)
+    assert values(file, wanted) == expected
+
+
+def test_a_note_about_types_in_a_long_footer_is_left_aside(tmp_path: Path) -> None:
+    texts = pa.array(["x"], pa.large_string())
+    columns = {"c": texts} | {f"c{at:0100}": texts for at in range(300)}
+    file = file_of(tmp_path, columns, {}, store_schema=True)
+    assert {field.type for field in read_facts(file).schema} == {pa.string()}

@@ -133,3 +133,33 @@ def test_all_usual_descriptions_are_readable(tmp_path: Path) -> None:
         pq.write_table(table, path, version=version, row_group_size=40, write_page_index=True)
         with pafs.LocalFileSystem().open_input_file(str(path)) as source:
             require_readable_chunks(source, pq.ParquetFile(source).metadata, "f")
+
+
+@pytest.mark.parametrize("codec", [b"\x06", b"\x10"])  # LZO, and one that is not known yet
+def test_a_compression_that_arrow_lacks_is_not_called_damage(tmp_path: Path, codec: bytes) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7]}), path, compression="none", store_schema=False)
+    file = with_footer(path, b"\x18\x01c\x15\x00\x16", b"\x18\x01c\x15" + codec + b"\x16")
+    with pytest.raises(UnsupportedFileError, match=r"this reader cannot decode it.*compression"):
+        list(read_rows(file, [Column(name="c", type="bigint")]))
+
+
+def test_a_writer_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7.5]}), path, store_schema=False)
+    file = with_footer(path, b"parquet-cpp", b"parqu\xe9t-cpp")
+    assert read_facts(file).created_by.startswith("parqu\ufffdt-cpp")
+    rows = read_rows(file, [Column(name="c", type="double")])
+    assert [row for batch in rows for row in batch.column(0).to_pylist()] == [7.5]
+
+
+@pytest.mark.parametrize("other", [[1], [1.5], [{"f": 1}]])
+def test_a_column_whose_name_is_not_utf8_is_refused_by_its_name(
+    tmp_path: Path, other: list[object]
+) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7], "cafe": other}), path, store_schema=False)
+    file = with_footer(path, b"cafe", b"caf\xe9")
+    for read in (read_facts, lambda file: list(read_rows(file, [Column(name="c", type="bigint")]))):
+        with pytest.raises(UnsupportedFileError, match="'caf\ufffd', whose name is not UTF-8"):
+            read(file)
