@@ -92,3 +92,12 @@ def test_both_readers_read_a_file_with_magic_bytes_only_at_its_beginning(
     content = path.read_bytes()
     path.write_bytes(content[:-8] + bytes([content[-1] - 7]))
     assert rows(path, "bigint") == hives(bare_reader_4, path, "bigint") == [1, 2]
+
+
+@pytest.mark.parametrize("wanted", ["string", "varchar(5)", "char(7)"])
+def test_both_readers_show_the_same_text_of_binary_values(
+    tmp_path: Path, bare_reader_4: BareReader, wanted: str
+) -> None:
+    values = pa.array([b"", b"a", b"\x00\xffab", None], pa.binary())
+    path = written(tmp_path / "t" / "000000_0", values)
+    assert rows(path, wanted) == hives(bare_reader_4, path, wanted)
