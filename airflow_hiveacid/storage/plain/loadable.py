@@ -39,7 +39,14 @@ from airflow_hiveacid.storage.plain.parquet.footer import (
 )
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
-from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import (
+    HADOOP_SCHEMES,
+    client_of,
+    locate,
+    open_location,
+    scheme_of,
+)
+from airflow_hiveacid.storage.stores.places import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -97,9 +104,15 @@ def loadable_files(
 
 
 def _is_within(location: str, home: str) -> bool:
+    """Return whether a location is a directory or lies in it, whatever the spelling.
+
+    Names of HDFS clusters are not compared, because one cluster may have several names.
+    """
+    if HADOOP_SCHEMES.isdisjoint((scheme_of(location), scheme_of(home))):
+        return identities(home)[0] in identities(location)
     if scheme_of(location) != scheme_of(home):
         return False
-    path, root = locate(location)[1], locate(home)[1]
+    path, root = (posixpath.normpath(locate(one)[1]) for one in (location, home))
     return path == root or path.startswith(f"{root}/")
 
 

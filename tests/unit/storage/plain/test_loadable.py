@@ -108,6 +108,24 @@ def test_a_tables_own_files_are_not_loaded_into_it(tmp_path: Path, below: str) -
     assert found(tmp_path / "t2", own) == [("000000_0", 2)]
 
 
+@pytest.mark.parametrize("name", ["t2/../t/delta_1_1_0", "link", "link/000000_0"])
+def test_another_spelling_of_a_tables_location_is_found(tmp_path: Path, name: str) -> None:
+    write_plain(tmp_path / "t/delta_1_1_0/000000_0", ROWS)
+    (tmp_path / "t2").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t/delta_1_1_0")
+    with pytest.raises(SourceUnreadableError, match=r"inside db\.t"):
+        loadable_files(table(location=f"file:{tmp_path}/t"), f"{tmp_path}/{name}", V4)
+
+
+@pytest.mark.parametrize(
+    ("location", "home"),
+    [("s3a://b/t/delta_1_1_0", "s3://b/t"), ("hdfs://n/a/../t/delta_1_1_0", "hdfs://n:8020/t")],
+)
+def test_a_tables_location_on_a_store_is_found(location: str, home: str) -> None:
+    with pytest.raises(SourceUnreadableError, match=r"inside db\.t"):
+        loadable_files(table(location=home), location, V4)
+
+
 # ---- ORC -----------------------------------------------------------------------------------------
 
 
