@@ -35,6 +35,7 @@ from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, wh
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     TimestampStorage,
+    methods_in,
     read_facts,
 )
 from airflow_hiveacid.storage.plain.rows import read_rows
@@ -62,6 +63,10 @@ if TYPE_CHECKING:
 _REMEDY: Final = (
     "insert the rows instead: use HiveAcidInsertOperator with these files as the source"
 )
+# Hive brings no codec for these compressions of Parquet (CodecFactory of Parquet's Java library).
+_UNKNOWN_METHODS: Final = frozenset({"BROTLI", "LZO"})
+# Hive 3.1 reads Parquet with version 1.10, which is older than these. Arrow's LZ4 is LZ4_RAW.
+_NEW_METHODS: Final = frozenset({"LZ4", "BYTE_STREAM_SPLIT"})
 _DATE: Final = PrimitiveType("date")
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 
@@ -176,7 +181,8 @@ def _looked_at(
                 store=store, path=path, key=path, length=length, format=FileFormat.PARQUET
             )
             facts = read_facts(file)
-            why = _why_not_parquet(facts, table.columns, path)
+            why = _why_not_methods(methods_in(file), generation)
+            why = why or _why_not_parquet(facts, table.columns, path)
             return why or _why_unread(table, uri, length), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise UnsupportedFileError(
@@ -231,6 +237,14 @@ def _why_not_orc(
             "the file does not state the calendar of its old times, but may have dates before"
             " 1582-10-15 or times before 1970"
         )
+    return None
+
+
+def _why_not_methods(methods: frozenset[str], generation: MetastoreGeneration) -> str | None:
+    for method in sorted(methods & _UNKNOWN_METHODS):
+        return f"it is compressed with {method}, for which Hive has no codec"
+    for method in sorted(methods & _NEW_METHODS) if generation is MetastoreGeneration.V3 else ():
+        return f"it is stored with {method}, which Hive 3.1 does not know"
     return None
 
 

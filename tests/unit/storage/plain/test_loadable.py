@@ -286,6 +286,22 @@ def test_parquet_that_engines_would_read_differently_is_not_loaded(tmp_path: Pat
         found(tmp_path / "e", into)
 
 
+def test_parquet_is_loaded_only_with_methods_that_the_generation_knows(tmp_path: Path) -> None:
+    into = table({"f": "float"}, FileFormat.PARQUET)
+    rows = {"f": pa.array([1.0, 2.0], pa.float32())}
+    options: dict[str, Any] = {"write_statistics": False}
+    parquet(tmp_path / "a/f", rows, compression="brotli", **options)
+    with pytest.raises(SourceUnreadableError, match="BROTLI, for which Hive has no codec"):
+        found(tmp_path / "a", into)
+    parquet(tmp_path / "b/f", rows, compression="lz4", **options)
+    split = {"use_dictionary": False, "column_encoding": {"f": "BYTE_STREAM_SPLIT"}}
+    parquet(tmp_path / "c/f", rows, **options, **split)
+    for name in ("b", "c"):
+        assert found(tmp_path / name, into) == [("f", 2)]
+        with pytest.raises(SourceUnreadableError, match=r"which Hive 3\.1 does not know"):
+            found(tmp_path / name, into, V3)
+
+
 def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) -> None:
     """The footer is fine; only the conversion of the first instant shows that it cannot be read."""
     into = table({"id": "int", "ats": "array<timestamp>"}, FileFormat.PARQUET)
