@@ -112,7 +112,8 @@ def _owned(
     for info in owners.get((store, parent), ()):
         yield replace(file, partition=info, name=info.name)
     if (store, parent) not in owners:
-        yield replace(file, name=_name_in(table, path))
+        # Directories above the table's location say nothing about its partitions.
+        yield replace(file, name=_name_in(table, path if file.is_outside else file.entry.path))
 
 
 def _name_in(table: TableInfo, path: str) -> PartitionName | None:

@@ -12,7 +12,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.bases import resumablejobmixin
 from airflow.sdk.exceptions import AirflowException
 
-from airflow_hiveacid.format.errors import JobFailedError
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
@@ -427,3 +427,15 @@ def test_only_a_durable_task_takes_over_the_driver_of_an_earlier_try(
     task.take_over_left_driver(context, "1-0123456789ab", ends=True)
     assert yarn.killed == ([APP] if is_durable else [])
     assert (task._submitter is not None) is is_durable
+
+
+def test_a_user_without_name_may_give_a_directory_below_home(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.raises(ConfigurationError, match=r"no spark-submit in .*~/s"), spark_on_path("~/s"):
+        pass

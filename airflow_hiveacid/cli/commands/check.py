@@ -147,7 +147,8 @@ def _bin_dir(options: argparse.Namespace) -> str | None:
         from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
 
         found = conf.get("hiveacid", "spark_bin_dir", fallback=None)
-    return str(Path(found).expanduser().absolute()) if found else None
+    # Unlike `Path.expanduser`, this raises no error for a user ID that has no name.
+    return str(Path(os.path.expanduser(found)).absolute()) if found else None  # noqa: PTH111
 
 
 def _result_dir(options: argparse.Namespace) -> str:

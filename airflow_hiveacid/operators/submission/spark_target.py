@@ -244,7 +244,7 @@ def spark_on_path(bin_dir: str | None) -> Iterator[None]:
     if not bin_dir:
         yield
         return
-    directory = Path(bin_dir).expanduser().absolute()
+    directory = Path(os.path.expanduser(bin_dir)).absolute()  # noqa: PTH111 - a user may have no name
     if not any((directory / name).is_file() for name in BINARIES):
         raise ConfigurationError(
             f"there is no spark-submit in {directory} (operator argument spark_bin_dir, or option"

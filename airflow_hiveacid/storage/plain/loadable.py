@@ -35,11 +35,19 @@ from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, wh
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     TimestampStorage,
+    methods_in,
     read_facts,
 )
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
-from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import (
+    HADOOP_SCHEMES,
+    client_of,
+    locate,
+    open_location,
+    scheme_of,
+)
+from airflow_hiveacid.storage.stores.places import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -55,6 +63,10 @@ if TYPE_CHECKING:
 _REMEDY: Final = (
     "insert the rows instead: use HiveAcidInsertOperator with these files as the source"
 )
+# Hive brings no codec for these compressions of Parquet (CodecFactory of Parquet's Java library).
+_UNKNOWN_METHODS: Final = frozenset({"BROTLI", "LZO"})
+# Hive 3.1 reads Parquet with version 1.10, which is older than these. Arrow's LZ4 is LZ4_RAW.
+_NEW_METHODS: Final = frozenset({"LZ4", "BYTE_STREAM_SPLIT"})
 _DATE: Final = PrimitiveType("date")
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 
@@ -97,9 +109,15 @@ def loadable_files(
 
 
 def _is_within(location: str, home: str) -> bool:
+    """Return whether a location is a directory or lies in it, whatever the spelling.
+
+    Names of HDFS clusters are not compared, because one cluster may have several names.
+    """
+    if HADOOP_SCHEMES.isdisjoint((scheme_of(location), scheme_of(home))):
+        return identities(home)[0] in identities(location)
     if scheme_of(location) != scheme_of(home):
         return False
-    path, root = locate(location)[1], locate(home)[1]
+    path, root = (posixpath.normpath(locate(one)[1]) for one in (location, home))
     return path == root or path.startswith(f"{root}/")
 
 
@@ -163,7 +181,8 @@ def _looked_at(
                 store=store, path=path, key=path, length=length, format=FileFormat.PARQUET
             )
             facts = read_facts(file)
-            why = _why_not_parquet(facts, table.columns, path)
+            why = _why_not_methods(methods_in(file), generation)
+            why = why or _why_not_parquet(facts, table.columns, path)
             return why or _why_unread(table, uri, length), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise UnsupportedFileError(
@@ -218,6 +237,14 @@ def _why_not_orc(
             "the file does not state the calendar of its old times, but may have dates before"
             " 1582-10-15 or times before 1970"
         )
+    return None
+
+
+def _why_not_methods(methods: frozenset[str], generation: MetastoreGeneration) -> str | None:
+    for method in sorted(methods & _UNKNOWN_METHODS):
+        return f"it is compressed with {method}, for which Hive has no codec"
+    for method in sorted(methods & _NEW_METHODS) if generation is MetastoreGeneration.V3 else ():
+        return f"it is stored with {method}, which Hive 3.1 does not know"
     return None
 
 

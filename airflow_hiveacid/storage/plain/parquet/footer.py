@@ -194,6 +194,24 @@ def read_facts(file: PlainFile) -> ParquetFacts:
         return facts_of(open_parquet(source), file.path, source)
 
 
+def methods_in(file: PlainFile) -> frozenset[str]:
+    """Return the names of the compressions and encodings of all column chunks of a file.
+
+    Row groups may differ, because tools merge files without encoding their values again.
+
+    Raises:
+        UnsupportedFileError: a column is encrypted.
+        CorruptFileError: the file is damaged, or not a Parquet file.
+        StorageError, LocationPermissionError: the file cannot be read.
+    """
+    with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
+        metadata = _opened(source).metadata
+        require_readable_chunks(source, metadata, file.path)
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        chunks = [group.column(at) for group in groups for at in range(group.num_columns)]
+    return frozenset().union(*({chunk.compression, *chunk.encodings} for chunk in chunks))
+
+
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
     """Return the number of rows of a Parquet file according to the footer.
 

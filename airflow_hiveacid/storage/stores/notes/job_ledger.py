@@ -535,7 +535,8 @@ def abandoned(
     """Return the entries of aborted attempts; their published files have no effect.
 
     The transaction's state shows whether an attempt is aborted, because metastore 4.0.1 may omit an
-    aborted write ID from its list.
+    aborted write ID from its list. An open write ID belongs to another transaction, whatever the
+    entry says.
     """
     write_ids = snapshot.write_ids(ref)
     return tuple(
@@ -544,6 +545,7 @@ def abandoned(
         if not entry.is_confirmed
         and snapshot.txns.is_aborted(entry.txn_id)
         and not (entry.is_legible and write_ids.is_visible(entry.write_id))
+        and entry.write_id not in write_ids.open
     )
 
 

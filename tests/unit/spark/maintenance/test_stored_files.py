@@ -74,6 +74,26 @@ def test_every_file_is_listed_with_the_partition_that_the_metastore_or_its_path_
     }
 
 
+def test_directories_above_a_table_do_not_name_its_partitions(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    """A proof skips files of other partitions, so a wrong name would hide rows."""
+    top = tmp_path / "day=3/t"
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "below"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="day", type="int"),),
+            location=f"file:{top}",
+        )
+    )
+    (top / "day=4").mkdir(parents=True)
+    for path in ("lost", "day=4/dropped"):
+        (top / path).write_bytes(b"rows")
+    names = {file.entry.path: str(file.name or "") for file in stored_files(table, (), ())}
+    assert names == {"lost": "", "day=4/dropped": "day=4"}
+
+
 @pytest.mark.promise("K10")
 def test_a_location_that_may_not_be_listed_is_listed_as_not_readable(
     client: FakeClient, parts: TableInfo, monkeypatch: pytest.MonkeyPatch

@@ -108,6 +108,24 @@ def test_a_tables_own_files_are_not_loaded_into_it(tmp_path: Path, below: str) -
     assert found(tmp_path / "t2", own) == [("000000_0", 2)]
 
 
+@pytest.mark.parametrize("name", ["t2/../t/delta_1_1_0", "link", "link/000000_0"])
+def test_another_spelling_of_a_tables_location_is_found(tmp_path: Path, name: str) -> None:
+    write_plain(tmp_path / "t/delta_1_1_0/000000_0", ROWS)
+    (tmp_path / "t2").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t/delta_1_1_0")
+    with pytest.raises(SourceUnreadableError, match=r"inside db\.t"):
+        loadable_files(table(location=f"file:{tmp_path}/t"), f"{tmp_path}/{name}", V4)
+
+
+@pytest.mark.parametrize(
+    ("location", "home"),
+    [("s3a://b/t/delta_1_1_0", "s3://b/t"), ("hdfs://n/a/../t/delta_1_1_0", "hdfs://n:8020/t")],
+)
+def test_a_tables_location_on_a_store_is_found(location: str, home: str) -> None:
+    with pytest.raises(SourceUnreadableError, match=r"inside db\.t"):
+        loadable_files(table(location=home), location, V4)
+
+
 # ---- ORC -----------------------------------------------------------------------------------------
 
 
@@ -266,6 +284,22 @@ def test_parquet_that_engines_would_read_differently_is_not_loaded(tmp_path: Pat
     parquet(tmp_path / "e/f", {"day": pa.array([dt.date(1500, 1, 1)])})
     with pytest.raises(SourceUnreadableError, match="dates before 1582-10-15"):
         found(tmp_path / "e", into)
+
+
+def test_parquet_is_loaded_only_with_methods_that_the_generation_knows(tmp_path: Path) -> None:
+    into = table({"f": "float"}, FileFormat.PARQUET)
+    rows = {"f": pa.array([1.0, 2.0], pa.float32())}
+    options: dict[str, Any] = {"write_statistics": False}
+    parquet(tmp_path / "a/f", rows, compression="brotli", **options)
+    with pytest.raises(SourceUnreadableError, match="BROTLI, for which Hive has no codec"):
+        found(tmp_path / "a", into)
+    parquet(tmp_path / "b/f", rows, compression="lz4", **options)
+    split = {"use_dictionary": False, "column_encoding": {"f": "BYTE_STREAM_SPLIT"}}
+    parquet(tmp_path / "c/f", rows, **options, **split)
+    for name in ("b", "c"):
+        assert found(tmp_path / name, into) == [("f", 2)]
+        with pytest.raises(SourceUnreadableError, match=r"which Hive 3\.1 does not know"):
+            found(tmp_path / name, into, V3)
 
 
 def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) -> None:

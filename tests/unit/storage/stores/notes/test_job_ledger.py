@@ -324,6 +324,8 @@ def test_only_entries_of_aborted_transactions_are_abandoned(tmp_path: Path) -> N
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(COMMITTED, gone)) == ()
     # An attempt that still runs may commit what it has published.
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(OPEN, (), opened=gone)) == ()
+    # A running transaction has the write ID that the entry claims, so its files must stay.
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(OPEN, gone, opened=(TxnId(8),))) == ()
     # Write IDs that began anew: the number means somebody else's work.
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, ())) == ()
 
