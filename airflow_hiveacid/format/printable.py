@@ -37,7 +37,9 @@ class _PrintableRecords(logging.Handler):
         if isinstance(record.args, tuple):
             record.args = tuple(printable(a) if isinstance(a, str) else a for a in record.args)
         record.msg, record.args = printable(record.getMessage(), keep="\n\t"), None
-        return True
+        # Because of this handler, logging does not use its last resort itself.
+        last = None if logging.getLogger().handlers else logging.lastResort
+        return last is None or record.levelno < last.level or bool(last.handle(record))
 
 
 _PRINTABLE_RECORDS: Final = _PrintableRecords()

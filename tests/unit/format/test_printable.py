@@ -32,3 +32,13 @@ def test_names_of_other_clients_are_escaped_in_our_lines_of_a_log(
 def test_lines_of_other_libraries_stay_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("another").warning("at %s", NAME)
     assert caplog.messages == [f"at {NAME}"]
+
+
+@pytest.mark.usefixtures("_escaped")
+def test_a_process_without_handlers_still_prints_our_warnings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    logging.getLogger("hiveacid").info("not shown")
+    logging.getLogger("hiveacid").warning("at %s", NAME)
+    assert capsys.readouterr().err == f"at {SHOWN}\n"
