@@ -50,7 +50,7 @@ class _LogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record's message, and its traceback if it has one."""
         record.msg, record.args = printable(record.getMessage()), None
-        return super().format(record)
+        return printable(super().format(record), keep="\n\t")
 
 
 class _Parser(argparse.ArgumentParser):

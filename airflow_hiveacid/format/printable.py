@@ -10,6 +10,11 @@ Example:
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
+_OUR_LOGGERS: Final = ("hiveacid", "airflow_hiveacid")
+
 
 def printable(text: str, keep: str = "") -> str:
     """Return a text whose unprintable characters are escaped, except those in `keep`."""
@@ -18,3 +23,29 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
     )
+
+
+class _PrintableRecords(logging.Handler):
+    """Escapes our records before the handlers of other loggers, such as Airflow's, see them.
+
+    A logger's filters do not apply to the loggers below it, but its handlers do, and they run
+    before those of the loggers above. So no other library's records change.
+    """
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Escape the record's texts; only errors and the format itself keep their line breaks."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(printable(a) if isinstance(a, str) else a for a in record.args)
+        record.msg, record.args = printable(record.getMessage(), keep="\n\t"), None
+        # Because of this handler, logging does not use its last resort itself.
+        last = None if logging.getLogger().handlers else logging.lastResort
+        return last is None or record.levelno < last.level or bool(last.handle(record))
+
+
+_PRINTABLE_RECORDS: Final = _PrintableRecords()
+
+
+def escape_our_log() -> None:
+    """Escape the texts of other clients in what we log in a process that formats logs itself."""
+    for name in _OUR_LOGGERS:
+        logging.getLogger(name).addHandler(_PRINTABLE_RECORDS)

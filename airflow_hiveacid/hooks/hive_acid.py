@@ -29,6 +29,7 @@ from airflow_hiveacid.format.errors import (
     ConnectionUnavailableError,
     HiveAcidError,
 )
+from airflow_hiveacid.format.printable import escape_our_log
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import (
     CONN_TYPE,
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.versions.history import TableHistory
 
 DEFAULT_CONNECTION: Final = "hive_acid_default"
+
+escape_our_log()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

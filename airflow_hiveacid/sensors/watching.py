@@ -17,6 +17,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.rendering import ValueRendering
@@ -132,7 +133,7 @@ class HiveAcidWatchSensor(ValueRendering, TaskView, BaseSensorOperator):
             self._note_failure(error, context)
             return PokeReturnValue(is_done=False)
         self._note_answer(context)
-        self.log.info("%s", seen)
+        self.log.info("%s", printable(str(seen)))
         found = self.answer([finding.record() for finding in seen.due], context)
         return PokeReturnValue(is_done=bool(seen.due), xcom_value=found)
 

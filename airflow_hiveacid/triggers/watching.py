@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
+from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
@@ -147,7 +148,7 @@ class WatchTrigger(BaseTrigger):
                 self.log.warning("poll failed; the sensor continues: %s", error)
             else:
                 outage = replace(outage, since_s=None)
-                self.log.info("%s", seen)
+                self.log.info("%s", printable(str(seen)))
                 if seen.due:
                     return [finding.record() for finding in seen.due]
             await asyncio.sleep(self.interval_s(polls))

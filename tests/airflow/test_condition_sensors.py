@@ -486,6 +486,19 @@ def test_a_lock_is_free_if_no_held_lock_conflicts(
     assert is_free("exclusive")
 
 
+def test_the_name_of_a_locks_owner_is_escaped_in_the_sensors_log(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.table()
+    monkeypatch.setattr(server.client, "user", "ann\x1b[2J\u202e")
+    server.lock(LockType.EXCLUSIVE)
+    sensor = HiveAcidLockFreeSensor(task_id="s", table="demo.t", lock="shared_read")
+    lines: list[str] = []
+    monkeypatch.setattr(sensor.log, "info", lambda text, *values: lines.append(text % values))
+    sensor.poke({})
+    assert "user ann\\x1b[2J\\u202e" in lines[0]
+
+
 def test_on_hive_3_shared_writes_conflict_and_exclusive_write_locks_are_refused(
     server_3: Server,
 ) -> None:

@@ -13,6 +13,7 @@ from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOpera
 from airflow_hiveacid.operators.hive_acid import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.operators.reporting.plan_text import (
     answer_lines,
+    came_of,
     cleaned_table_lines,
     cleaning_lines,
     compaction_lines,
@@ -256,6 +257,18 @@ def test_rows_from_the_metastore_are_shown_as_a_table() -> None:
         "23       db.u   p=1",
     )
     assert answer_lines({}) == answer_lines({"rows": []}) == ()
+
+
+def test_a_change_feed_behind_an_open_write_does_not_say_that_there_is_nothing_to_do() -> None:
+    left = {"versions": 2, "why": "write ID 7 is lower and still open"}
+    result = JobResult(
+        kind="change_feed",
+        job_key="k",
+        status=JobStatus.NOTHING_TO_DO,
+        table="db.t",
+        details={"ranges": [], "until": 6, "left": left},
+    )
+    assert came_of(result) == "left 2 versions: write ID 7 is lower and still open"
 
 
 def test_the_result_of_a_definition_is_one_line() -> None:

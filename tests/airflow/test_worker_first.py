@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -744,3 +745,10 @@ def test_a_wrong_value_of_on_worker_is_an_import_error_of_the_dag(
 ) -> None:
     with pytest.raises(ConfigurationError, match="on_worker must be true or false"):
         make(spark, on_worker="sometimes")
+
+
+def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_escaped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logging.getLogger("hiveacid").warning("removed %s", "delta\x1b[2J\u202e")
+    assert caplog.messages == ["removed delta\\x1b[2J\\u202e"]

@@ -132,6 +132,16 @@ def settled(write_ids: ValidWriteIdList) -> WriteId:
     return high if lowest_open is None else min(high, WriteId(lowest_open - 1))
 
 
+def unsettled(write_ids: ValidWriteIdList) -> int:
+    """Return the number of committed writes above the settled version; an open one is below them.
+
+    Example:
+        >>> unsettled(ValidWriteIdList.parse("d.t:9:7:7:"))
+        2
+    """
+    return write_ids.visible_within(WriteId(settled(write_ids) + 1), write_ids.high_watermark)
+
+
 def is_news(state: AcidState, part: ChangeRange) -> bool:
     """Return whether the names of a root's live directories show data of a range.
 

@@ -270,6 +270,8 @@ def came_of(result: JobResult) -> str:
         )
         if reasons
     ]
+    if (left := details.get("left")) is not None:  # by a change feed
+        parts.append(f"left {several(left['versions'], 'version')}: {left['why']}")
     if not parts and details.get("window_ended"):
         parts = ["nothing started, because the window had ended,"]
     return "; ".join(parts) or "nothing to do"

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled
+from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled, unsettled
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
@@ -45,6 +45,7 @@ from airflow_hiveacid.storage.stores.listing import list_roots
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.reading.feed.read_changes import FoundChanges
@@ -135,7 +136,7 @@ def _next_range(
     )
     found = _rows(job, feed, last, snapshot, wanted, births=births)
     if found is None:
-        return stays
+        return stays if spec.until is not None else _with_left(stays, now)
     changes, is_whole = found
     begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
     directory = feed.new_directory(begin, AttemptId.parse(job.spec.attempt).nonce)
@@ -171,7 +172,17 @@ def _next_range(
     job.on_step("published")
     # Even a range without rows is published, so that the next run does not search it again.
     status = JobStatus.COMMITTED if files else JobStatus.NOTHING_TO_DO
-    return _result(job, status, end, note, uri)
+    done = _result(job, status, end, note, uri)
+    return done if spec.until is not None else _with_left(done, now)
+
+
+def _with_left(result: JobResult, now: ValidWriteIdList) -> JobResult:
+    """Say in a result which committed writes wait for an open write with a lower write ID."""
+    number = unsettled(now)
+    if not number:
+        return result
+    why = f"write ID {settled(now) + 1} is lower and still open; a later run writes them"
+    return replace(result, details={**result.details, "left": {"versions": number, "why": why}})
 
 
 def _writes(

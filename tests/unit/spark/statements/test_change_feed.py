@@ -19,6 +19,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
@@ -196,3 +197,14 @@ def test_a_range_belongs_to_the_run_that_wrote_it(tmp_path: Path) -> None:
     assert _own(feed, job) == written
     job.spec.job_key = "k@blue"
     assert _own(feed, job) is None
+
+
+def test_a_result_names_the_open_write_that_holds_committed_writes_back() -> None:
+    done = JobResult(kind="change_feed", job_key="k", status=JobStatus.NOTHING_TO_DO, table="d.t")
+    for text in ("d.t:9:9223372036854775807::", "d.t:9:9:9:", "d.t:9:8:8,9:"):
+        assert changes._with_left(done, ValidWriteIdList.parse(text)) == done
+    found = changes._with_left(done, ValidWriteIdList.parse("d.t:9:7:7:8"))
+    assert found.details["left"] == {
+        "versions": 1,
+        "why": "write ID 7 is lower and still open; a later run writes them",
+    }

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from airflow_hiveacid.format import printable
+from airflow_hiveacid.format.errors import StorageError
+
+NAME = "day=1\x1b[2J\u202e\n2026 INFO - all is well"
+SHOWN = r"day=1\x1b[2J\u202e\n2026 INFO - all is well"
+
+
+@pytest.fixture
+def _escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("hiveacid", "airflow_hiveacid"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+    printable.escape_our_log()
+    printable.escape_our_log()
+
+
+@pytest.mark.usefixtures("_escaped")
+@pytest.mark.parametrize("logger", ["hiveacid", "airflow_hiveacid.versions.losses"])
+def test_names_of_other_clients_are_escaped_in_our_lines_of_a_log(
+    logger: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.getLogger(logger).warning("cannot clean %s %d: %s", NAME, 3, StorageError("a\n\tb\r"))
+    assert caplog.messages == [f"cannot clean {SHOWN} 3: a\n\tb\\r"]
+
+
+@pytest.mark.usefixtures("_escaped")
+def test_lines_of_other_libraries_stay_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("another").warning("at %s", NAME)
+    assert caplog.messages == [f"at {NAME}"]
+
+
+@pytest.mark.usefixtures("_escaped")
+def test_a_process_without_handlers_still_prints_our_warnings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    logging.getLogger("hiveacid").info("not shown")
+    logging.getLogger("hiveacid").warning("at %s", NAME)
+    assert capsys.readouterr().err == f"at {SHOWN}\n"
