@@ -205,7 +205,7 @@ def methods_in(file: PlainFile) -> frozenset[str]:
         StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
-        metadata = _opened(source).metadata
+        metadata = open_parquet(source).metadata
         require_readable_chunks(source, metadata, file.path)
         groups = map(metadata.row_group, range(metadata.num_row_groups))
         chunks = [group.column(at) for group in groups for at in range(group.num_columns)]
