@@ -142,7 +142,7 @@ def test_the_log_shows_the_lines_of_a_driver_whose_result_cannot_be_read(
     spark: FakeSpark, failed: Pretended, log: TaskLog
 ) -> None:
     del failed
-    spark.tell(answers=True, version=1)
+    spark.tell(answers=True, version=0)
     _fails(deletion(spark), ContractVersionError)
     assert _STDOUT in _groups(log)
 
