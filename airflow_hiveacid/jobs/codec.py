@@ -5,7 +5,7 @@ keys, and nested dataclasses. Output is plain JSON values. This module does not 
 of jobs.
 
 Example:
-    >>> read_object('{"version": 14, "kind": "clean"}', reader=Side.APPLICATION)
+    >>> read_object('{"version": 1, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
 """
 
