@@ -641,18 +641,24 @@ def test_execution_timeout_includes_the_deferral_and_kills_the_driver(
     assert aborted == [attempt]
 
 
+def _failed_on_yarn(spark: FakeSpark, yarn: Pretended) -> tuple[StateStore, dict[str, Any]]:
+    """Defer a task; return its state and the event of a trigger that failed beside its driver."""
+    yarn.app, store = dict(RUNNING), StateStore()
+    note = _deferred(deletion(spark, deferrable=True), store).serialize()[1]["note"]
+    yarn.tagged = {APP: tag_of(note["attempt"])}
+    return store, {"note": note, "end": "failed", "error": None}
+
+
 @pytest.mark.usefixtures("on_yarn")
 def test_a_resumed_task_that_is_killed_before_it_polls_the_cluster_kills_its_driver(
     spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    yarn.app, store = dict(RUNNING), StateStore()
-    note = _deferred(deletion(spark, deferrable=True), store).serialize()[1]["note"]
-    yarn.tagged = {APP: tag_of(note["attempt"])}
+    store, event = _failed_on_yarn(spark, yarn)
     task = deletion(spark, deferrable=True)
     resolve = task._resolve_target
     monkeypatch.setattr(task, "_resolve_target", lambda: (task.on_kill(), resolve())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
-        resumed(task, store, {"note": note, "end": "failed", "error": None})
+        resumed(task, store, event)
     until(lambda: yarn.killed)
     assert yarn.killed == [APP]
     assert aborted == [spark.call["spec"]["attempt"]]
@@ -662,18 +668,14 @@ def test_a_resumed_task_that_is_killed_before_it_polls_the_cluster_kills_its_dri
 def test_an_unknown_error_of_a_resumed_task_kills_its_driver(
     spark: FakeSpark, yarn: Pretended, aborted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    yarn.app, store = dict(RUNNING), StateStore()
-    note = _deferred(deletion(spark, deferrable=True), store).serialize()[1]["note"]
-    yarn.tagged = {APP: tag_of(note["attempt"])}
+    store, event = _failed_on_yarn(spark, yarn)
 
     def follow(*_: object) -> None:
         raise ValueError("an answer that nobody expected")
 
     monkeypatch.setattr(Submitter, "follow", follow)
     with pytest.raises(ValueError, match="nobody expected"):
-        resumed(
-            deletion(spark, deferrable=True), store, {"note": note, "end": "failed", "error": None}
-        )
+        resumed(deletion(spark, deferrable=True), store, event)
     until(lambda: yarn.killed)
     assert yarn.killed == [APP]
     assert aborted == [spark.call["spec"]["attempt"]]

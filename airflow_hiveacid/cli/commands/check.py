@@ -33,6 +33,7 @@ from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.operators.submission.checks.java_check import find_java
 
 if TYPE_CHECKING:
@@ -147,8 +148,7 @@ def _bin_dir(options: argparse.Namespace) -> str | None:
         from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
 
         found = conf.get("hiveacid", "spark_bin_dir", fallback=None)
-    # Unlike `Path.expanduser`, this raises no error for a user ID that has no name.
-    return str(Path(os.path.expanduser(found)).absolute()) if found else None  # noqa: PTH111
+    return str(user_path(found)) if found else None
 
 
 def _result_dir(options: argparse.Namespace) -> str:

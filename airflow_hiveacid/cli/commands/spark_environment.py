@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
+from airflow_hiveacid.metastore.process_user import user_path
 
 if TYPE_CHECKING:
     import argparse
@@ -131,7 +132,7 @@ def make(
     Raises:
         ConfigurationError: a step failed; the message ends with the last lines of its output.
     """
-    home = Path(directory).expanduser().absolute()
+    home = user_path(directory)
     programs = home / "bin"
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED
@@ -159,7 +160,7 @@ def add_s3a(directory: str) -> Iterator[str]:
         ConfigurationError: there is no Spark, its version of Hadoop is not supported, or Maven
             failed.
     """
-    home = Path(directory).expanduser().absolute()
+    home = user_path(directory)
     jars = [*home.glob("lib/python3*/site-packages/pyspark/jars/hadoop-client-api-*.jar")]
     if not jars:
         raise ConfigurationError(f"there is no PySpark in {home}, so its Hadoop version is unknown")
@@ -195,7 +196,7 @@ def pack(directory: str, archive: str) -> Iterator[str]:
     Raises:
         ConfigurationError: the environment is missing, or the archive cannot be written.
     """
-    home, target = Path(directory).expanduser().absolute(), Path(archive).expanduser().absolute()
+    home, target = user_path(directory), user_path(archive)
     try:
         lines = (home / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
         python = dict(line.split(" = ", 1) for line in lines if " = " in line)["home"]

@@ -53,11 +53,9 @@ class Distribution:
 def cache_dir() -> Path:
     """Return the cache folder: $HIVEACID_CACHE, else the user's cache folder."""
     named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named).expanduser().resolve()
+    of_user = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/airflow_hiveacid"
     # Unlike `Path.expanduser`, this raises no error for a user ID that has no name.
-    cache = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")  # noqa: PTH111
-    return Path(cache) / "airflow_hiveacid"
+    return Path(os.path.expanduser(named or of_user)).resolve()  # noqa: PTH111
 
 
 def fetch(

@@ -14,7 +14,6 @@ import logging
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import BaseHook
@@ -22,6 +21,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.extras import did_you_mean, extras_of
+from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
 from airflow_hiveacid.operators.submission.driver_pages import PAGE_EXTRAS, DriverPages
@@ -244,7 +244,7 @@ def spark_on_path(bin_dir: str | None) -> Iterator[None]:
     if not bin_dir:
         yield
         return
-    directory = Path(os.path.expanduser(bin_dir)).absolute()  # noqa: PTH111 - a user may have no name
+    directory = user_path(bin_dir)
     if not any((directory / name).is_file() for name in BINARIES):
         raise ConfigurationError(
             f"there is no spark-submit in {directory} (operator argument spark_bin_dir, or option"

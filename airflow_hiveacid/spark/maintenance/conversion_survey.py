@@ -137,11 +137,16 @@ class ConversionSurvey:
     def _plain_files(self, table: TableInfo) -> list[PlainFile]:
         return [
             PlainFile(
-                store=store, path=f"{root}/{path}", key=path, length=size, format=FileFormat.PARQUET
+                store=store,
+                path=f"{root}/{file.path}",
+                key=file.path,
+                length=file.size_bytes,
+                format=FileFormat.PARQUET,
             )
-            for location, path, size in self.files(table)
-            if size
-            for store, root in [locate(location)]
+            for listing in self.listings(table)
+            for store, root in [locate(listing.location)]
+            for file in visible_files(listing)
+            if file.size_bytes
         ]
 
     def _why_not_numbers(self) -> str | None:

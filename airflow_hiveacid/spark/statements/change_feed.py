@@ -98,7 +98,10 @@ def feed_changes(job: JobContext) -> JobResult:
             log.warning("nothing to do: %s has already written its range", job.spec.job_key)
             status = JobStatus.ALREADY_DONE if own.files else JobStatus.NOTHING_TO_DO
             return _result(job, status, own.until, own, feed.directory_of(own))
-        return _next_range(job, spec, feed, last, snapshot)
+        done = _next_range(job, spec, feed, last, snapshot)
+        if spec.until is not None:
+            return done
+        return _with_left(done, snapshot.snapshot.write_ids(TableRef.parse(spec.target)))
 
 
 def _next_range(
@@ -136,7 +139,7 @@ def _next_range(
     )
     found = _rows(job, feed, last, snapshot, wanted, births=births)
     if found is None:
-        return stays if spec.until is not None else _with_left(stays, now)
+        return stays
     changes, is_whole = found
     begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
     directory = feed.new_directory(begin, AttemptId.parse(job.spec.attempt).nonce)
@@ -172,8 +175,7 @@ def _next_range(
     job.on_step("published")
     # Even a range without rows is published, so that the next run does not search it again.
     status = JobStatus.COMMITTED if files else JobStatus.NOTHING_TO_DO
-    done = _result(job, status, end, note, uri)
-    return done if spec.until is not None else _with_left(done, now)
+    return _result(job, status, end, note, uri)
 
 
 def _with_left(result: JobResult, now: ValidWriteIdList) -> JobResult:

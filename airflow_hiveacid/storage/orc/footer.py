@@ -123,9 +123,8 @@ class OrcType:
     are column IDs; for a struct, `field_names` are their names. `maximum_length` is set for char
     and varchar, 0 otherwise. A decimal of Hive 0.11 or 0.12 lacks its precision in the file; it
     counts as decimal(38,10), as in Java (TypeDescription), but its values may have more digits.
-    `by_name` maps exact names to children, and
-    `by_lower_name` maps lower-case names. If several children have the same name, both maps contain
-    the first of them.
+    `by_name` maps exact names to children, and `by_lower_name` maps lower-case names. If several
+    children have the same name, both maps contain the first of them.
     """
 
     kind: int

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import getpass
 import os
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
-from airflow_hiveacid.metastore.process_user import process_user
+from airflow_hiveacid.metastore.process_user import process_user, user_path
 
 
 def test_the_process_user_is_the_login_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +27,18 @@ def test_a_user_without_a_name_is_represented_by_the_user_id(
     assert process_user() == str(os.getuid())
     new = NewTable(ref=TableRef("db", "t"), columns=(Column(name="id", type="int"),))
     assert table_struct(new).owner == str(os.getuid())
+
+
+def test_a_path_begins_at_the_home_directory_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/etl")
+    assert user_path("~/spark") == Path("/home/etl/spark")
+    assert user_path("spark") == Path.cwd() / "spark"
+    monkeypatch.delenv("HOME")
+
+    def nobody(_: int) -> None:
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert user_path("~/spark") == Path.cwd() / "~/spark"

@@ -31,6 +31,7 @@ import yaml  # type: ignore[import-untyped]  # comes with Airflow, without types
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
+from airflow_hiveacid.metastore.process_user import user_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,8 +181,7 @@ def _of_kubeconfig(
 ) -> KubernetesLogin | None:
     """Return the login of the kubeconfig's selected context, or None if there is no kubeconfig."""
     given = [Path(one) for one in environment.get("KUBECONFIG", "").split(os.pathsep) if one]
-    # Unlike `Path.expanduser`, this raises no error for a user ID that has no name.
-    home = Path(os.path.expanduser(environment.get("HOME", "~")))  # noqa: PTH111
+    home = user_path(environment.get("HOME", "~"))
     files = [one for one in given or [home / ".kube" / "config"] if one.exists()]
     current = settings.get(_CONTEXT)
     try:
