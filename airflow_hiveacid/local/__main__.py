@@ -1,14 +1,12 @@
 """The commands `up`, `down` and `status` for a real metastore on this machine.
 
     python -m airflow_hiveacid.local up --version 4.0.1 --port 9083
-    python -m airflow_hiveacid.local up --kerberos
     python -m airflow_hiveacid.local status
     python -m airflow_hiveacid.local down
 
 Progress is written to standard error. When the server answers, `up` prints the metastore's URI to
-standard output and exits with 0. If the metastore requires a login, `up` also prints the fields of
-an Airflow connection to standard error. `status` exits with 0 if the server answers, otherwise with
-3, like `systemctl`.
+standard output and exits with 0. `status` exits with 0 if the server answers, otherwise with 3,
+like `systemctl`.
 """
 
 from __future__ import annotations
@@ -19,14 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.logins.guarded import (
-    LoginOption,
-    login_of,
-    start_guarded,
-    stop_beside,
-    variables_file,
-    with_access,
-)
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.releases import HIVE_4, RELEASES
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -36,11 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NOT_RUNNING: Final = 3
-_LOGINS: Final = {
-    LoginOption.KERBEROS: "log in by Kerberos; with a KDC of its own, from Debian's packages",
-    LoginOption.LDAP: "user and password in TLS (4.x); with its own slapd, from Debian's package",
-    LoginOption.HTTP_JWT: "HTTPS with a JSON Web Token (4.x)",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,18 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     config = _config(options)
-    # Without options for database and login, a data directory keeps its original database and
-    # login.
-    on_postgres = options.database == "postgresql" or has_postgres(config)
-    login = options.login or login_of(config)
-    if login is not None:
-        if on_postgres:
-            raise LocalServerError(f"--{login.value} runs on Derby only")
-        metastore, entrance = start_guarded(config, login, _say)
-        for line in entrance.lines():
-            _say(line)
-        _say(f"as variables of a shell: . {variables_file(config)}")
-    elif on_postgres:
+    # Without the option for the database, a data directory keeps its original database.
+    if options.database == "postgresql" or has_postgres(config):
         metastore, _ = start_on_postgres(config, _say)
     else:
         metastore = LocalMetastore(config, progress=_say)
@@ -84,14 +59,13 @@ def _down(options: argparse.Namespace) -> int:
     if not metastore.is_running():
         _say(f"no {metastore.label} runs in {metastore.config.data_dir}")
     metastore.stop()
-    stop_beside(config, _say)
     if has_postgres(config):
         postgres_below(config, _say).stop()
     return 0
 
 
 def _status(options: argparse.Namespace) -> int:
-    metastore = LocalMetastore(with_access(_config(options)), progress=_say)
+    metastore = LocalMetastore(_config(options), progress=_say)
     pid = metastore.pid
     if pid is None:
         sys.stdout.write(f"{metastore.label} in {metastore.config.data_dir}: not running\n")
@@ -148,11 +122,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="a setting of the server; may be given several times",
     )
-    logins = up.add_mutually_exclusive_group()
-    for login, help_text in _LOGINS.items():
-        logins.add_argument(
-            f"--{login.value}", dest="login", action="store_const", const=login, help=help_text
-        )
     up.set_defaults(run=_up)
     down = commands.add_parser("down", help="stop the server in this directory")
     down.set_defaults(run=_down)

@@ -16,7 +16,6 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
     ConfigurationError,
 )
-from airflow_hiveacid.local.logins.openssl import make_certificates
 from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, ApiServer, Pod
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import (
     KubernetesLogin,
@@ -24,6 +23,7 @@ from airflow_hiveacid.operators.submission.clusters.kubernetes_login import (
     server_of,
 )
 from tests.support.cluster_tasks import POD, RUNNING, SPACE, SUCCEEDED, TAG, api_server, put_pod
+from tests.support.logins.openssl import make_certificates
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.slow_server import dripping
 

@@ -18,7 +18,6 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
     ConfigurationError,
 )
-from airflow_hiveacid.local.logins.kdc import LocalKdc, LocalKdcConfig
 from airflow_hiveacid.metastore.auth.krb5 import GssError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate, service_of
@@ -26,6 +25,7 @@ from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager,
 from tests.contract.gssapi_server import GssapiHalf
 from tests.contract.sasl_server import Refusal
 from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.pretended_yarn import RUNNING
 from tests.support.pretended_yarn import ResourceManager as Pretended
 

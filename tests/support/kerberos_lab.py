@@ -20,13 +20,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.local.logins import access_kinds
-from airflow_hiveacid.local.logins.kdc import LocalKdc, LocalKdcConfig
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from tests.contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 from tests.contract.stores.mini_hdfs import JARS, class_path
+from tests.support.logins import access_kinds
+from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.secret_search import files_below, forms_of
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 from tests.support.spark_submit import SPARK_HOME

@@ -10,8 +10,8 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from airflow_hiveacid.local.logins.openssl import make_certificates
 from tests.support.kubelet import IMAGE, Kubelet
+from tests.support.logins.openssl import make_certificates
 from tests.support.pretended_kubernetes import KubernetesServer
 
 if TYPE_CHECKING:

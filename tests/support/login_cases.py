@@ -27,10 +27,10 @@ from airflow_hiveacid.jobs.logins import (
     SecretSource,
     TokenLogin,
 )
-from airflow_hiveacid.local.logins.openssl import make_signer, write_private
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from tests.contract.relay import Relay
 from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, environ, live, skew
+from tests.support.logins.openssl import make_signer, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

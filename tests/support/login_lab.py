@@ -23,16 +23,6 @@ from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import KerberosLogin
 from airflow_hiveacid.local.access import PLAIN, Access, Language
-from airflow_hiveacid.local.logins import access_kinds
-from airflow_hiveacid.local.logins.directory import LocalDirectory, LocalDirectoryConfig
-from airflow_hiveacid.local.logins.kdc import LocalKdc, LocalKdcConfig
-from airflow_hiveacid.local.logins.openssl import (
-    Certificates,
-    Signer,
-    make_certificates,
-    make_signer,
-    write_private,
-)
 from airflow_hiveacid.local.metastore.distribution import fetch
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -41,6 +31,16 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
+from tests.support.logins import access_kinds
+from tests.support.logins.directory import LocalDirectory, LocalDirectoryConfig
+from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
+from tests.support.logins.openssl import (
+    Certificates,
+    Signer,
+    make_certificates,
+    make_signer,
+    write_private,
+)
 from tests.support.secret_search import files_below
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, MetastoreLoginError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.logins import BearerLogin, KerberosLogin, SecretSource, TokenLogin
-from airflow_hiveacid.local.logins.openssl import write_private
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
@@ -26,6 +25,7 @@ from tests.contract.bench import access
 from tests.contract.relay import Relay
 from tests.support.login_cases import CASES, REFUSALS, closed, quick
 from tests.support.login_lab import V3, V4, environ
+from tests.support.logins.openssl import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

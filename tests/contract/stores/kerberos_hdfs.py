@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from airflow_hiveacid.local.logins.kdc import LocalKdc
+    from tests.support.logins.kdc import LocalKdc
 
 SERVICE: Final = "hdfs/localhost"
 """Name node and data node; who has logged in with its key is the superuser."""

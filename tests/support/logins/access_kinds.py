@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.access import PLAIN, Access, Language
-from airflow_hiveacid.local.logins.directory import PEOPLE
+from tests.support.logins.directory import PEOPLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from airflow_hiveacid.local.logins.kdc import LocalKdc
-    from airflow_hiveacid.local.logins.openssl import Certificates, Signer
+    from tests.support.logins.kdc import LocalKdc
+    from tests.support.logins.openssl import Certificates, Signer
 
 LOCALHOST: Final = "localhost"
 SERVICE: Final = f"hive/{LOCALHOST}"

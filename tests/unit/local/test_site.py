@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.local.access import Access, Language
-from airflow_hiveacid.local.logins.access_kinds import http
 from airflow_hiveacid.local.site import (
     LocalMetastoreConfig,
     PostgresDatabase,
@@ -16,6 +15,7 @@ from airflow_hiveacid.local.site import (
     settings,
     write_conf,
 )
+from tests.support.logins.access_kinds import http
 
 POSTGRES = PostgresDatabase(
     host="127.0.0.1", port=5433, name="hms", user="hive", password="s3cret<&>"
