@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import (
     SourceUnreadableError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (
@@ -117,6 +117,13 @@ def test_files_can_be_loaded_into_one_partition(lab4: Lab, tmp_path: Path) -> No
         lab4.load("t", place, partition={"p": "1"})
     with pytest.raises(UnknownColumnError):
         lab4.load("t", place, partition={"p": "1", "q": "a", "r": "b"})
+    elsewhere, partition = (
+        files(tmp_path / "elsewhere", (3,)),
+        PartitionName(("p", "q"), ("3", "c")),
+    )
+    lab4.client.add_partitions(lab4.info("t"), [partition], locations={partition: elsewhere})
+    with pytest.raises(SourceUnreadableError, match="its rows are already in that table"):
+        lab4.load("t", elsewhere, partition={"p": "3", "q": "c"})
 
 
 def test_a_directory_of_files_can_be_loaded_into_an_insert_only_table(

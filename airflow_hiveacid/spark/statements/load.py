@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.format.conflicts import MetastoreGeneration
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs.statements import LoadSpec
+    from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.storage.stores.staging import Staging
 
@@ -75,7 +75,7 @@ class FileToCopy:
 
 
 def plan_load(
-    spark: SparkSession, table: TableInfo, spec: LoadSpec, generation: MetastoreGeneration
+    spark: SparkSession, table: TableInfo, spec: LoadSpec, client: MetastorePort
 ) -> LoadProgram:
     """Check the partition and every file of a LOAD DATA.
 
@@ -83,10 +83,12 @@ def plan_load(
         ConfigurationError, UnknownColumnError: see `check_load` and `fixed_partition`.
         SourceUnreadableError: a file does not fit the table, or there are too many files.
         StorageError: see `loadable_files`.
+        MetastoreError: reading the partition failed.
     """
     check_load(table, spec)
     partition = _partition(spark, table, spec.partition)
-    files = loadable_files(table, spec.location, generation)
+    existing = client.get_partitions(table, [partition]) if table.is_partitioned else ()
+    files = loadable_files(table, spec.location, client.generation, next(iter(existing), None))
     if len(files) > MAX_BUCKET_ID + 1:
         raise SourceUnreadableError(
             source=spec.location,

@@ -228,7 +228,7 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
 def _load(job: JobContext, spec: LoadSpec) -> CheckedStatement:
     """Prepare LOAD DATA into a transactional table: existing files become the statement's files."""
     table = job.insertable_table(spec.target)
-    program = plan_load(job.spark, table, spec, job.client.generation)
+    program = plan_load(job.spark, table, spec, job.client)
     fixed = (program.partition,) if table.is_partitioned else None
     return CheckedStatement(
         kind=kind_of(spec),

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_hiveacid.format.table import Column, TableInfo
+    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
     from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
@@ -81,7 +81,10 @@ class LoadableFile:
 
 
 def loadable_files(
-    table: TableInfo, location: str, generation: MetastoreGeneration
+    table: TableInfo,
+    location: str,
+    generation: MetastoreGeneration,
+    partition: PartitionInfo | None = None,
 ) -> tuple[LoadableFile, ...]:
     """Check that all files at a location fit the table, and return the files sorted by name.
 
@@ -90,16 +93,19 @@ def loadable_files(
         location: a file, or a directory that contains only files; hidden files are ignored.
         generation: the generation of the table's metastore. The generation limits the age of
             possible readers.
+        partition: the partition to load into, if it exists; it may lie outside the table's
+            location.
 
     Raises:
         SourceNotFoundError: there is no file.
-        SourceUnreadableError: the location is inside the table's location or contains directories,
-            or a file cannot be loaded.
+        SourceUnreadableError: the location is inside the table's or the partition's location or
+            contains directories, or a file cannot be loaded.
         ConfigurationError: the location is not an absolute path or URI.
         LocationPermissionError: reading the location is not permitted.
         StorageError: reading failed for another reason.
     """
-    if _is_within(location, table.location):
+    homes = [table.location, *([] if partition is None else [partition.location])]
+    if any(_is_within(location, home) for home in homes):
         raise SourceUnreadableError(
             source=location,
             reason=f"it is inside {table.ref}, so its rows are already in that table",

@@ -20,6 +20,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
+    PartitionInfo,
+    PartitionName,
     Storage,
     TableInfo,
     TableRef,
@@ -106,6 +108,15 @@ def test_a_tables_own_files_are_not_loaded_into_it(tmp_path: Path, below: str) -
         loadable_files(own, f"{tmp_path}/t/{below}".rstrip("/"), V4)
     write_plain(tmp_path / "t2/000000_0", ROWS)
     assert found(tmp_path / "t2", own) == [("000000_0", 2)]
+
+
+def test_the_files_of_a_partition_outside_its_table_are_not_loaded_into_it(tmp_path: Path) -> None:
+    write_plain(tmp_path / "elsewhere/000000_0", ROWS)
+    partition = PartitionInfo(
+        name=PartitionName(("p",), ("1",)), location=f"file:{tmp_path}/elsewhere"
+    )
+    with pytest.raises(SourceUnreadableError, match=r"inside db\.t, so its rows are already"):
+        loadable_files(table(), f"{tmp_path}/elsewhere/000000_0", V4, partition)
 
 
 @pytest.mark.parametrize("name", ["t2/../t/delta_1_1_0", "link", "link/000000_0"])
