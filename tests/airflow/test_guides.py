@@ -17,9 +17,10 @@ import pytest
 
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from tests.support.kerberos_lab import FOLDERS, USER, KerberosLab, keys_of
+from tests.support.login_lab import LoginLab
 from tests.support.mini_yarn import MiniYarn, YarnLogin, outside
 from tests.support.s3_lab import MotoS3
-from tests.support.secret_search import files_below, files_with, forms_of, run_looking
+from tests.support.secret_search import files_with, forms_of, run_looking
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 from tests.support.spark_cluster import standalone_cluster
 
@@ -139,8 +140,8 @@ def test_every_command_of_the_guide_for_yarn_with_kerberos_runs(
 @pytest.mark.server
 @pytest.mark.long
 def test_every_command_of_the_guide_for_ldap_runs(tmp_path: Path) -> None:
-    work, events = tmp_path / "work", tmp_path / "events"
-    for folder in (work, events):
+    work, events, lab_folder = (tmp_path / name for name in ("work", "events", "lab"))
+    for folder in (work, events, lab_folder):
         folder.mkdir()
     variables = {
         **{k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")},
@@ -154,33 +155,36 @@ def test_every_command_of_the_guide_for_ldap_runs(tmp_path: Path) -> None:
         **small_drivers(events),
     }
 
-    def passwords() -> list[bytes]:
-        """In clear, and as a directory is told them."""
-        files = files_below(work, "*.password")
-        found = [content.strip() for file, content in files if file.name != "wrong.password"]
-        return [form for one in found if one for form in (one, base64.b64encode(one))]
-
-    try:
+    with LoginLab(lab_folder) as lab:
+        server, password = lab.server("LDAP in TLS", "4.0.1"), lab.directory.password_file
+        variables |= {
+            "METASTORE": server.uri,
+            "PASSWORD": str(password),
+            "AUTHORITY": str(lab.certificates.authority),
+        }
+        # In clear, and as a directory is told them.
+        secret = password.read_bytes().strip()
+        secrets = [secret, base64.b64encode(secret), lab.certificates.store_password().encode()]
         said, seen = run_looking(
-            script_of("ldap.md"), passwords, cwd=work, env=variables, log=tmp_path / "said.log"
+            script_of("ldap.md"),
+            lambda: secrets,
+            cwd=work,
+            env=variables,
+            log=tmp_path / "said.log",
         )
-    finally:
-        command = [sys.executable, "-m", "airflow_hiveacid.local", "down"]
-        subprocess.run(command, cwd=work, env=variables, check=False)
     assert "Reached a Hive 4 metastore" in said
     assert "delta_0000001_0000001_0000" in said
     assert "MetastoreLoginError: cannot log in to metastore" in said
     assert files_with(events, [b"SparkListenerApplicationStart"])
     # XComs are in Airflow's database.
     assert files_with(work / "airflow", [b'"committed"'])
-    assert passwords()
     assert seen == []
     # The directory's own database, and what opens the metastore's keystore in its own settings.
     own = re.compile(r"(\.password|\.mdb|-site\.xml)\Z")
-    found = [name for name in files_with(tmp_path, passwords()) if not own.search(name)]
+    found = [name for name in files_with(tmp_path, secrets) if not own.search(name)]
     assert found == []
-    (tmp_path / "planted").write_bytes(b"x" + passwords()[0])
-    assert "planted" in files_with(tmp_path, passwords())
+    (tmp_path / "planted").write_bytes(b"x" + secret)
+    assert "planted" in files_with(tmp_path, secrets)
 
 
 # ---- S3 ------------------------------------------------------------------------------------------

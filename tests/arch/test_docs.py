@@ -28,7 +28,9 @@ DECISIONS = ROOT / "docs" / "decisions"
 PAGES = sorted(page for page in DECISIONS.glob("*.md") if page.name != "README.md")
 TEXTS = [
     ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
     ROOT / "tests" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
@@ -111,8 +113,8 @@ def test_a_decision_page_has_the_required_sections(page: Path) -> None:
     assert [line for line in text.splitlines() if len(line) > 120] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_each_module_and_test_that_a_decision_page_names_exists(page: Path) -> None:
+@pytest.mark.parametrize("page", [ROOT / "ARCHITECTURE.md", *PAGES], ids=lambda page: page.stem)
+def test_each_module_and_test_that_a_page_about_the_code_names_exists(page: Path) -> None:
     named = set(_MODULE.findall(page.read_text()))
     assert named
     assert {name for name in named if not is_there(name)} == set()
