@@ -6,7 +6,8 @@ To use the fixtures, add the plugin in the root `conftest.py`:
 
 The first test that needs a Hive version starts a server of that version. The server runs for the
 whole session, so tests must use different database names. The first run on a machine downloads the
-server with Maven.
+server with Maven. The variable HIVEACID_METASTORES chooses other releases: with `4.2.0,3.1.2`, the
+fixtures of 4.0.1 yield a server of 4.2.0, and those of 3.1.3 a server of 3.1.2.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.releases import HIVE_3, HIVE_4, HiveRelease
+from airflow_hiveacid.local.releases import HIVE_3, HIVE_4, HiveRelease, release_for_tests
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 
@@ -58,13 +59,14 @@ def hive_metastore_on_postgres(
 
 @contextmanager
 def _serving(
-    release: HiveRelease, tmp_path_factory: pytest.TempPathFactory
+    default: HiveRelease, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalMetastore]:
-    with LocalMetastore(_config(release, tmp_path_factory)) as metastore:
+    with LocalMetastore(_config(default, tmp_path_factory)) as metastore:
         yield metastore
 
 
-def _config(release: HiveRelease, tmp_path_factory: pytest.TempPathFactory) -> LocalMetastoreConfig:
+def _config(default: HiveRelease, tmp_path_factory: pytest.TempPathFactory) -> LocalMetastoreConfig:
+    release = release_for_tests(default)
     return LocalMetastoreConfig(
         version=release.version,
         data_dir=tmp_path_factory.mktemp(f"metastore-{release.version}"),

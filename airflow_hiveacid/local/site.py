@@ -38,6 +38,14 @@ _REAPER_OF_3: Final = (
     "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService",
     "org.apache.hadoop.hive.metastore.txn.AcidWriteSetService",
 )
+_TASKS_OF_4_1: Final = (
+    "txn.service.AcidHouseKeeperService",
+    "txn.service.CompactionHouseKeeperService",
+    "txn.service.AcidTxnCleanerService",
+    "txn.service.AcidOpenTxnsCounterService",
+    "MaterializationsRebuildLockCleanerTask",
+    "PartitionManagementTask",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +170,18 @@ def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
         "metastore.compactor.cleaner.on": str(config.cleaner_on).lower(),
         # This setting has its old name here, because both releases misspell the new name.
         "hive.metastore.event.db.notification.api.auth": "false",
+        **_remote_tasks(config.release),
         **config.access.settings,
         **config.extra_settings,
     }
+
+
+def _remote_tasks(release: HiveRelease) -> dict[str, str]:
+    # By default, 4.1 and 4.2 start a task of Iceberg, whose jar is not on the class path.
+    if not release.newer_schema:
+        return {}
+    tasks = ",".join(f"org.apache.hadoop.hive.metastore.{name}" for name in _TASKS_OF_4_1)
+    return {"metastore.task.threads.remote": tasks}
 
 
 def fingerprint(config: LocalMetastoreConfig) -> str:

@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +23,9 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
-from airflow_hiveacid.spark.writing.files import flat_files
+from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
+from airflow_hiveacid.spark.reading.files import search_argument
+from airflow_hiveacid.spark.writing.files import counted_write, flat_files
 from airflow_hiveacid.spark.writing.files.counted_write import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.spark_lab import with_settings
@@ -86,6 +88,27 @@ def test_a_write_returns_the_number_of_written_rows(
             assert sum(tail.footer.rows for tail in tails) == counts[make]
             folders = {file.parent.name.partition("=")[0] for file in files}
             assert folders <= ({*by} or {make.__name__})
+
+
+def test_a_release_of_spark_that_reports_no_count_writes_the_same_rows(
+    lab4: Lab,
+    source: SourceSpec,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(*_: object) -> NoReturn:
+        raise UnknownJavaCallError("DataSource")
+
+    for module in (counted_write, search_argument):
+        monkeypatch.setattr(module, "call_of_any_release", unknown)
+    rows, place = shuffled(lab4.spark), tmp_path_factory.mktemp("written") / "rows"
+    assert write_orc(rows, f"file:{place}", {"compression": "zlib"}, ["g"]) is None
+    assert lab4.spark.read.orc(f"file:{place}").count() == 1_000
+    lab4.table("t", {"id": "bigint"})
+    lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
+    lab4.update("t", {"id": "id + 10000"}, "id BETWEEN 10 AND 19")
+    unchanged, changed = [*range(10), *range(20, 2_000)], [*range(10_010, 10_020)]
+    assert lab4.rows("t") == [(number,) for number in (*unchanged, *changed)]
 
 
 @pytest.fixture

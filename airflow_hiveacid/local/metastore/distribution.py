@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
+from airflow_hiveacid.local.newer_releases import newer_script
 from airflow_hiveacid.local.progress import Progress, log_progress, tail
 from airflow_hiveacid.local.releases import (
     DEPENDENCY_PLUGIN,
@@ -170,6 +171,11 @@ def _unpack_scripts(release: HiveRelease, folder: Path, progress: Progress) -> N
     home = folder / "home"
     shutil.rmtree(home, ignore_errors=True)
     for scripts in scratch.glob("*/scripts/metastore"):
+        for database, statements in release.newer_schema.items():
+            folder_of_scripts = scripts / "upgrade" / database
+            script = folder_of_scripts / f"hive-schema-4.0.0.{database}.sql"
+            newer = newer_script(script.read_text(), release.version, statements)
+            (folder_of_scripts / f"hive-schema-{release.version}.{database}.sql").write_text(newer)
         scripts.parent.parent.rename(home)
         break
     shutil.rmtree(scratch, ignore_errors=True)

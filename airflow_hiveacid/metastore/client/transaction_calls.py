@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -18,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreError,
     MetastoreInternalError,
     MetastoreUnavailableError,
+    MetastoreVersionError,
     TransactionAbortedError,
     WriteConflictError,
 )
@@ -213,9 +215,12 @@ class TransactionCalls:
         """See TransactionPort."""
         if self._connection.generation is MetastoreGeneration.V4:
             by_name = {str(ref): int(write_id) for ref, write_id in lowest.items()}
-            self._connection.call(
-                "add_write_ids_to_min_history", txn_id, by_name, repeat=Repeat.SAFE
-            )
+            # Servers between 3.1 and 4.0 lack this call; their cleaners follow the lowest open
+            # transaction.
+            with suppress(MetastoreVersionError):
+                self._connection.call(
+                    "add_write_ids_to_min_history", txn_id, by_name, repeat=Repeat.SAFE
+                )
 
     def add_dynamic_partitions(
         self,

@@ -1,15 +1,27 @@
-"""Cached access to the packages and classes in a Spark session's JVM."""
+"""Cached access to the packages and classes in a Spark session's JVM.
+
+Spark's own classes change between releases: `call_of_any_release` says what this package expects.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JVMView
+    from collections.abc import Callable, Sequence
+
+    from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql import SparkSession
+
+_MOST_NEW_OPTIONS: Final = 2
+
+
+class UnknownJavaCallError(Exception):
+    """This release of Spark has no constructor or method with such arguments."""
 
 
 class JavaNames:
@@ -48,3 +60,31 @@ def jvm_of(spark: SparkSession) -> JavaNames:
 @lru_cache(maxsize=1)
 def _names_of(jvm: JVMView) -> JavaNames:
     return JavaNames(jvm)
+
+
+def call_of_any_release(
+    call: Callable[..., JavaObject], arguments: Sequence[object], none: JavaObject
+) -> JavaObject:
+    """Call a constructor or method of Spark that newer releases have given further options.
+
+    Spark 4.2 added an option to `DataSource`, and 4.3 one to `OrcFilters.createFilter`, each at the
+    end and with the default None.
+
+    Args:
+        call: a class, or a method, of the JVM.
+        arguments: the arguments of the oldest supported release.
+        none: Scala's None.
+
+    Raises:
+        UnknownJavaCallError: this release has no such call, with up to two more options.
+        Py4JJavaError: the call failed.
+    """
+    for options in range(_MOST_NEW_OPTIONS + 1):
+        try:
+            return call(*arguments, *[none] * options)
+        except Py4JJavaError:
+            raise
+        except Py4JError as error:
+            if "does not exist" not in str(error):
+                raise
+    raise UnknownJavaCallError(str(call))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # Spark's error conditions for a missing or empty path; files may appear there later.
 _MISSING: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _WRONG: Final = ("DATA_SOURCE_NOT_FOUND",)
+_UNREACHABLE: Final = ("FAILED_JDBC.CONNECTION",)  # an AnalysisException, since Spark 4.2
 
 
 def describe(source: SourceSpec) -> str:
@@ -109,7 +110,8 @@ def _typed(source: SourceSpec, error: Exception) -> HiveAcidError:
     if condition_of(error).startswith(_MISSING):
         return SourceNotFoundError(source=name, reason=reason)
     is_wrong = condition_of(error).startswith(_WRONG)
-    if is_wrong or isinstance(error, AnalysisException | ParseException):
+    is_text = isinstance(error, AnalysisException | ParseException)
+    if is_wrong or (is_text and not condition_of(error).startswith(_UNREACHABLE)):
         return SourceUnreadableError(source=name, reason=reason)
     return StorageError(f"source {name} cannot be opened: {reason}")
 

@@ -19,7 +19,14 @@ from airflow_hiveacid.local.stack import metastore_on_postgres, postgres_below
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture(params=["4.0.1", "3.1.3"])
+@pytest.fixture(
+    params=[
+        "4.0.1",
+        "3.1.3",
+        "4.2.0",
+        *(pytest.param(version, marks=pytest.mark.long) for version in ("4.1.0", "3.1.2")),
+    ]
+)
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> LocalMetastoreConfig:
     return LocalMetastoreConfig(version=request.param, data_dir=tmp_path, ends_with_parent=True)
 

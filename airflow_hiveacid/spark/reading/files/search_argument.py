@@ -17,7 +17,11 @@ import datetime as dt
 import re
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.java_names import (
+    UnknownJavaCallError,
+    call_of_any_release,
+    jvm_of,
+)
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
@@ -59,7 +63,11 @@ def search_argument(
         return {}
     schema = spark_sql.types.DataType.fromJson(struct_of(usable).json())
     orc = spark_sql.execution.datasources.orc.OrcFilters
-    found = orc.createFilter(schema, jvm.PythonUtils.toSeq(filters))
+    arguments = [schema, jvm.PythonUtils.toSeq(filters)]
+    try:
+        found = call_of_any_release(orc.createFilter, arguments, jvm.scala.Option.apply(None))
+    except UnknownJavaCallError:
+        return {}  # without a filter, ORC reads all rows
     if found.isEmpty():
         return {}
     is_loaded = False

@@ -6,15 +6,21 @@ task ran several times, only the attempt that Spark accepted is counted (FileFor
 write returns, the write's plan contains the sum (BasicWriteJobStatsTracker). So no listener or
 listing is needed. The count shows whether files were lost afterwards.
 
-Spark's public API (`DataFrameWriter.save`) does the same, but does not return the plan.
+Spark's public API (`DataFrameWriter.save`) does the same, but does not return the plan. It is used
+with releases of Spark whose own classes differ.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.java_names import (
+    UnknownJavaCallError,
+    call_of_any_release,
+    jvm_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _COUNT: Final = "numOutputRows"
+
+_log = logging.getLogger(__name__)
 
 
 def write_orc(
@@ -46,7 +54,7 @@ def write_orc(
     for name, value in {**options, "path": directory}.items():
         given.put(name, value)
     to_seq, not_given = jvm.PythonUtils.toSeq, jvm.scala.Option.apply(None)
-    source = sql.execution.datasources.DataSource(
+    arguments = [
         spark._jsparkSession,  # noqa: SLF001 - there is no public way
         "orc",
         to_seq([]),
@@ -55,7 +63,13 @@ def write_orc(
         not_given,
         jvm.PythonUtils.toScalaMap(given),
         not_given,
-    )
+    ]
+    try:
+        source = call_of_any_release(sql.execution.datasources.DataSource, arguments, not_given)
+    except UnknownJavaCallError:
+        _log.warning("this release of Spark does not say how many rows it writes; they are counted")
+        rows.write.format("orc").options(**options).partitionBy(*by).save(directory)
+        return None
     plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
     command = source.planForWriting(sql.SaveMode.ErrorIfExists, plan)
     return _counted(dataset_of(spark, command).queryExecution().commandExecuted())

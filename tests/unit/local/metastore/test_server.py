@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +23,6 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from airflow_hiveacid.local.releases import HiveRelease
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # every connection with an empty list of databases. What it was told is kept beside its data.
 JAVA = """#!{python}
 import os, pathlib, socket, struct, sys
+if sys.argv[1:] == ["-version"]:
+    sys.exit(print('openjdk version "{version}"', file=sys.stderr))
 here = pathlib.Path.cwd()
 with (here / "told").open("a") as told:
     told.write(" ".join(sys.argv[1:]) + "\\n")
@@ -51,13 +53,19 @@ with socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("-p") + 1]))
 """
 
 
+def _install(folder: Path, version: str) -> None:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(JAVA.format(python=sys.executable, version=version))
+    java.chmod(0o755)
+
+
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalMetastoreConfig:
-    java = tmp_path / "jdk" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(JAVA.format(python=sys.executable))
-    java.chmod(0o755)
+    _install(tmp_path / "jdk", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.setattr(metastore_module, "_JVMS", tmp_path / "jvms")
+    monkeypatch.setattr(metastore_module, "find_spec", lambda _: None)
 
     def fetched(release: HiveRelease, **_: object) -> Distribution:
         return Distribution(release=release, class_path=(), home=tmp_path)
@@ -217,8 +225,22 @@ def test_without_java_the_error_says_what_to_install(
     metastore: LocalMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    with pytest.raises(MissingProgramError, match="openjdk-17"):
+    with pytest.raises(MissingProgramError, match=r"needs Java 11 to 23.*openjdk-17"):
         metastore.start()
+
+
+def test_a_java_that_cannot_run_the_release_is_passed_over(
+    config: LocalMetastoreConfig, tmp_path: Path
+) -> None:
+    newest = replace(config, version="4.2.0")
+    with pytest.raises(MissingProgramError, match=r"4\.2\.0 needs Java 21 to 23.*openjdk-21"):
+        LocalMetastore(newest).start()
+    for number, version in enumerate(["1.8.0_402", "25.0.1", "21.0.8"]):
+        _install(tmp_path / "jvms" / str(number), version)
+    with LocalMetastore(newest) as metastore:
+        assert metastore.is_answering()
+        command = Path(f"/proc/{metastore.pid}/cmdline").read_text()
+        assert str(tmp_path / "jvms/2/bin/java") in command
 
 
 def test_a_server_that_never_started_has_no_address(metastore: LocalMetastore) -> None:

@@ -1,15 +1,17 @@
-"""The fields of a commit request."""
+"""The fields of a commit request, and a call that some servers lack."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-from airflow_hiveacid.format.ids import TxnId
+import pytest
+
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreError, MetastoreVersionError
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_commit_requests_the_check_for_write_conflicts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +25,21 @@ def test_a_commit_requests_the_check_for_write_conflicts(monkeypatch: pytest.Mon
     client.commit_txn(TxnId(7))
     (request,) = sent
     assert (request.txnid, request.exclWriteEnabled) == (7, False)
+
+
+def test_a_server_that_keeps_no_history_of_write_ids_is_not_told_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = MetastoreClient(MetastoreEndpoint(uris=("thrift://lab:1",)))
+    monkeypatch.setattr(client._connection, "_generation", MetastoreGeneration.V4)
+    error: MetastoreError = MetastoreVersionError("the metastore does not know the call")
+
+    def call(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(client._connection, "call", call)
+    history = {TableRef("d", "t"): WriteId(3)}
+    client.add_write_ids_to_min_history(TxnId(7), history)
+    error = MetastoreCallError(method="add_write_ids_to_min_history", reason="no such transaction")
+    with pytest.raises(MetastoreCallError):
+        client.add_write_ids_to_min_history(TxnId(7), history)

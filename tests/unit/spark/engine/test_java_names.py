@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 from py4j.java_gateway import JavaClass, JavaPackage
-from py4j.protocol import SUCCESS_CLASS, SUCCESS_PACKAGE
+from py4j.protocol import SUCCESS_CLASS, SUCCESS_PACKAGE, Py4JError
 
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine.java_names import (
+    UnknownJavaCallError,
+    call_of_any_release,
+    jvm_of,
+)
 
 
 class Client:
@@ -45,3 +50,26 @@ def test_each_java_name_is_looked_up_in_the_jvm_only_once() -> None:
 def test_a_session_without_a_jvm_is_refused() -> None:
     with pytest.raises(TypeError, match="classic"):
         jvm_of(SimpleNamespace(_jvm=None))
+
+
+@pytest.mark.parametrize("parameters", [2, 3, 4])
+def test_options_that_a_newer_spark_has_added_are_none(parameters: int) -> None:
+    def call(*arguments: object) -> list[object]:
+        if len(arguments) != parameters:
+            raise Py4JError("Constructor DataSource([...]) does not exist")
+        return list(arguments)
+
+    answer: list[object] = call_of_any_release(call, ["a", "b"], "None")
+    assert answer == ["a", "b", *["None"] * (parameters - 2)]
+
+
+def test_a_call_that_a_release_of_spark_does_not_have_is_an_error_of_its_own() -> None:
+    def call(*_: object) -> NoReturn:
+        raise Py4JError(message)
+
+    message = "Method createFilter([...]) does not exist"
+    with pytest.raises(UnknownJavaCallError):
+        call_of_any_release(call, [], None)
+    message = "the JVM has ended"
+    with pytest.raises(Py4JError, match="has ended"):
+        call_of_any_release(call, [], None)
