@@ -177,12 +177,12 @@ def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.Recor
 
 
 def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
-    for name, wanted in ranges.items():
-        if wanted.is_empty:
+    for name, key_range in ranges.items():
+        if key_range.is_empty:
             return events.slice(0, 0)
         values = pc.struct_field(events.column("row"), name)
         is_in = values.is_valid()
-        for end, is_inside in ((wanted.low, pc.greater_equal), (wanted.high, pc.less_equal)):
+        for end, is_inside in ((key_range.low, pc.greater_equal), (key_range.high, pc.less_equal)):
             if end is not None:
                 is_in = pc.and_(is_in, is_inside(values, pa.scalar(end)))
         events = events.filter(is_in)

@@ -39,15 +39,15 @@ def bounds(
         condition: a checked condition in Spark SQL.
         moment: the statement's time.
     """
-    found: dict[str, KeyRange] = {}
+    ranges: dict[str, KeyRange] = {}
     for comparison in comparisons(rows, condition, moment):
         if comparison.position >= len(table.columns):
             continue
         column = table.columns[comparison.position]
         if column.type in RANGED:
-            one = _range(comparison)
-            found[column.name] = _both(found.get(column.name, KeyRange()), one)
-    return {name: one for name, one in found.items() if one != KeyRange()}
+            key_range = _range(comparison)
+            ranges[column.name] = _both(ranges.get(column.name, KeyRange()), key_range)
+    return {name: key_range for name, key_range in ranges.items() if key_range != KeyRange()}
 
 
 def _range(comparison: Comparison) -> KeyRange:

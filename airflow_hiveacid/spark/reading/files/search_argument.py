@@ -59,22 +59,22 @@ def search_argument(
         return {}
     schema = spark_sql.types.DataType.fromJson(struct_of(usable).json())
     orc = spark_sql.execution.datasources.orc.OrcFilters
-    found = orc.createFilter(schema, jvm.PythonUtils.toSeq(filters))
-    if found.isEmpty():
+    argument = orc.createFilter(schema, jvm.PythonUtils.toSeq(filters))
+    if argument.isEmpty():
         return {}
     is_loaded = False
     settings = jvm.org.apache.hadoop.conf.Configuration(is_loaded)
     jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(
-        settings, found.get(), schema.fieldNames()
+        settings, argument.get(), schema.fieldNames()
     )
     return {key: settings.get(key) for key in (_FILTER, _COLUMNS)}
 
 
 def _comparisons(
-    spark: SparkSession, wanted: KeyRange
+    spark: SparkSession, key_range: KeyRange
 ) -> Iterator[tuple[str, JavaObject | object]]:
     """Yield the comparisons that ORC evaluates correctly: the name in Spark, and a value."""
-    for name, end in (("GreaterThanOrEqual", wanted.low), ("LessThanOrEqual", wanted.high)):
+    for name, end in (("GreaterThanOrEqual", key_range.low), ("LessThanOrEqual", key_range.high)):
         match end:
             case dt.date():
                 # Java's dates lack the days that the calendar switch skipped. The files read here
