@@ -95,10 +95,10 @@ class EventCalls:
     def _whole(self, head: Struct) -> Struct:
         try:
             # The log may have gaps. If the event was deleted, the response is a later event.
-            found = self._page(head.eventId - 1, 1)
+            events = self._page(head.eventId - 1, 1)
         except MetastoreAnswerError:
             return head
-        return found[0] if found and found[0].eventId == head.eventId else head
+        return events[0] if events and events[0].eventId == head.eventId else head
 
 
 def _request(last: int, most: int) -> ttypes.NotificationEventRequest:
