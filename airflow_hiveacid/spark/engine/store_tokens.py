@@ -112,19 +112,19 @@ def take_tokens(shipped: Tokens) -> None:
     starts in the middle of a statement has newer tokens than the statement. Also, a process may run
     tasks of two statements in turn.
     """
-    global _taken  # noqa: PLW0603 - the process has one variable
+    global _token_file  # noqa: PLW0603 - the process has one variable
     path = os.environ.get(VARIABLE)
-    if _taken is None:
+    if _token_file is None:
         if path and not shipped.replaces:
             return
-        _taken = TokenFile()
+        _token_file = TokenFile()
     content = shipped.content
     if path:
         # Ignore an unreadable file, because it may be missing or in a different format.
         with contextlib.suppress(OSError, ValueError):
             content = later_tokens(Path(path).read_bytes(), content)
-    _taken.replace(content)
-    os.environ[VARIABLE] = _taken.path
+    _token_file.replace(content)
+    os.environ[VARIABLE] = _token_file.path
 
 
 def later_tokens(here: bytes, brought: bytes) -> bytes:
@@ -263,7 +263,7 @@ def _without_details(record: logging.LogRecord) -> bool:
 
 
 _keeper: _Keeper | None = None
-_taken: TokenFile | None = None
+_token_file: TokenFile | None = None
 
 
 def _is_beside(master: str) -> bool:

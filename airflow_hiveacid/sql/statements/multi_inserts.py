@@ -64,28 +64,28 @@ _OF_CHANCE: Final = frozenset(
 class _Cut:
     """A multi-insert, split into clauses.
 
-    `inserts` contains each INSERT with the index at which FROM must be inserted. `with_` is empty
-    if there is no WITH clause.
+    `inserts` contains each INSERT with the index at which FROM must be inserted. `with_clause` is
+    empty if there is no WITH clause.
     """
 
-    with_: Piece
-    from_: Piece
+    with_clause: Piece
+    from_clause: Piece
     inserts: tuple[tuple[Piece, int], ...]
 
-    def alone(self, part: Piece, at: int) -> Piece:
+    def alone(self, part: Piece, index: int) -> Piece:
         """Return an INSERT with the WITH and FROM clauses, as a separate statement."""
         tokens = (
-            *self.with_.tokens,
-            *part.tokens[:at],
-            *self.from_.tokens,
-            *part.tokens[at:],
+            *self.with_clause.tokens,
+            *part.tokens[:index],
+            *self.from_clause.tokens,
+            *part.tokens[index:],
         )
         return Piece(part.whole, part.number, tokens, part.at)
 
-    def query(self, part: Piece, at: int) -> Piece:
+    def query(self, part: Piece, index: int) -> Piece:
         """Return the query of an INSERT, with the WITH and FROM clauses."""
         begin = part.find("SELECT") or 0
-        return self.alone(part[begin:], at - begin)
+        return self.alone(part[begin:], index - begin)
 
 
 def begins_with_from(piece: Piece) -> bool:
@@ -129,8 +129,8 @@ def _cut(piece: Piece) -> _Cut:
     ends = [i for i, token in piece.outside() if token.word == "INSERT" and i > first]
     borders = zip([first, *ends], [*ends, len(piece)], strict=True)
     return _Cut(
-        with_=piece[:begin],
-        from_=piece[begin:first],
+        with_clause=piece[:begin],
+        from_clause=piece[begin:first],
         inserts=tuple((part, _end_of_columns(part)) for part in (piece[b:e] for b, e in borders)),
     )
 
@@ -155,16 +155,16 @@ def _share(cut: _Cut, views: Views) -> None:
     """Replace the queries of WITH and FROM with shared views; each runs once for all INSERTs."""
     query = cut.query(*cut.inserts[0])
     tree = parsed_query(query)
-    if len(cut.with_):
-        first, last = cut.with_.tokens[0], cut.with_.tokens[-1]
-        _share_with(cut.with_, tree, views)
+    if len(cut.with_clause):
+        first, last = cut.with_clause.tokens[0], cut.with_clause.tokens[-1]
+        _share_with(cut.with_clause, tree, views)
         views.put(first.start, last.end, "")
-    _share_from(cut.from_, tree, views)
-    for begin, token in enumerate(cut.from_.tokens):
-        if token.word in _OF_CHANCE and cut.from_.word(begin + 1) == "(":
+    _share_from(cut.from_clause, tree, views)
+    for begin, token in enumerate(cut.from_clause.tokens):
+        if token.word in _OF_CHANCE and cut.from_clause.word(begin + 1) == "(":
             if views.hides(token.start):
                 continue
-            cut.from_.fail(
+            cut.from_clause.fail(
                 f"{token.raw}() would return different values for each INSERT",
                 "put it into a query: FROM (SELECT ...) q",
                 token,

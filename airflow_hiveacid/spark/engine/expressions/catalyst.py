@@ -95,12 +95,12 @@ class Resolved:
     column: Column
     type: DataType
     _expression: JavaObject
-    _seen: _Output
+    _output: _Output
 
     @cached_property
     def uses(self) -> frozenset[int]:
         """The positions of the frame's columns that the expression uses."""
-        return self._seen.used_by(self._expression)
+        return self._output.used_by(self._expression)
 
     @cached_property
     def is_deterministic(self) -> bool:
@@ -115,7 +115,7 @@ class Resolved:
     @cached_property
     def has_subquery(self) -> bool:
         """True if the expression contains a subquery."""
-        expressions = self._seen.jvm.org.apache.spark.sql.catalyst.expressions
+        expressions = self._output.jvm.org.apache.spark.sql.catalyst.expressions
         return bool(expressions.SubqueryExpression.hasSubquery(self._expression))
 
 
@@ -434,7 +434,7 @@ def _resolved(
 ) -> tuple[Resolved, ...]:
     column_of = _columns(output.jvm)
     return tuple(
-        Resolved(column=Column(column_of(tree)), type=type_, _expression=tree, _seen=output)
+        Resolved(column=Column(column_of(tree)), type=type_, _expression=tree, _output=output)
         for tree, type_ in trees
     )
 
