@@ -455,6 +455,6 @@ def _most_definitions(table: TableInfo) -> int:
     return max(1, min(_PARTITIONS_PER_CALL, _COLUMNS_PER_CALL // max(1, len(table.columns))))
 
 
-def _chunks(items: Sequence[_Item], most: int = _PARTITIONS_PER_CALL) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), most):
-        yield items[start : start + most]
+def _chunks(items: Sequence[_Item], size: int = _PARTITIONS_PER_CALL) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -346,9 +346,9 @@ def _columns(columns: Sequence[NewColumn]) -> tuple[Column, ...]:
     return tuple(Column(name=c.name.lower(), type=str(parse_type(c.type))) for c in columns)
 
 
-def _alike(some: Sequence[Column], others: Sequence[Column]) -> bool:
-    return [(c.name, parse_type(c.type)) for c in some] == [
-        (c.name, parse_type(c.type)) for c in others
+def _alike(first: Sequence[Column], second: Sequence[Column]) -> bool:
+    return [(c.name, parse_type(c.type)) for c in first] == [
+        (c.name, parse_type(c.type)) for c in second
     ]
 
 

@@ -170,7 +170,7 @@ class ChangedFiles:
     def _in_part(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
         """Yield pieces for the other files: stripes that may contain a row removed in the range."""
         files = [(target, file) for target, file in self._files if not file.is_whole]
-        hits = each_in_threads(lambda one: _in_tasks(one[1]), files)
+        hits = each_in_threads(lambda pair: _in_tasks(pair[1]), files)
         for (target, file), parts in zip(files, hits, strict=True):
             for stripes, size in parts:
                 yield make(

@@ -225,17 +225,17 @@ def for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:
     return cut.cast(pa.timestamp("us", "UTC")) if arrow_type(wanted) == _INSTANT else cut
 
 
-def _without_padding(array: pa.Array, wanted: hive.HiveType) -> pa.Array:
+def _without_padding(array: pa.Array, hive_type: hive.HiveType) -> pa.Array:
     """Return the values with trailing blanks stripped from each char, at any depth."""
-    if isinstance(wanted, hive.CharType):
+    if isinstance(hive_type, hive.CharType):
         return pc.ascii_rtrim(array, " ")
-    if not has_char(wanted):
+    if not has_char(hive_type):
         return array
     if array.offset:
         # An array with an offset cannot be rebuilt from its children, so copy the array.
         array = pa.concat_arrays([array])
     mask = array.is_null() if array.null_count else None
-    match wanted:
+    match hive_type:
         case hive.StructType(fields=fields):
             children = [_without_padding(array.field(i), t) for i, (_, t) in enumerate(fields)]
             names = [field.name for field in array.type]

@@ -80,7 +80,7 @@ def _plain(value: object) -> int | str | dt.date | None:
     return day if day > SWITCHOVER else None
 
 
-def _both(one: KeyRange, other: KeyRange) -> KeyRange:
-    lows: list[Any] = [r.low for r in (one, other) if r.low is not None]
-    highs: list[Any] = [r.high for r in (one, other) if r.high is not None]
+def _both(first: KeyRange, second: KeyRange) -> KeyRange:
+    lows: list[Any] = [r.low for r in (first, second) if r.low is not None]
+    highs: list[Any] = [r.high for r in (first, second) if r.high is not None]
     return KeyRange(low=max(lows, default=None), high=min(highs, default=None))
