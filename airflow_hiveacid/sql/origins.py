@@ -70,11 +70,11 @@ class _Quiet(Spark):
         """Spark's parser, with plain nodes for some functions and for `current_date`."""
 
         FUNCTIONS = {  # noqa: RUF012 - as in sqlglot
-            **{key: one for key, one in Spark.Parser.FUNCTIONS.items() if key not in _LOSSY},
+            **{key: build for key, build in Spark.Parser.FUNCTIONS.items() if key not in _LOSSY},
             "PERCENTILE": lambda args: exp.AnonymousAggFunc(this="PERCENTILE", expressions=args),
         }
         FUNCTION_PARSERS = {  # noqa: RUF012 - as in sqlglot
-            key: one for key, one in Spark.Parser.FUNCTION_PARSERS.items() if key not in _LOSSY
+            key: parse for key, parse in Spark.Parser.FUNCTION_PARSERS.items() if key not in _LOSSY
         }
         NO_PAREN_FUNCTIONS = {  # noqa: RUF012 - as in sqlglot
             key: partial(exp.column, key.name.lower()) for key in Spark.Parser.NO_PAREN_FUNCTIONS
@@ -125,10 +125,10 @@ class Relation:
     @cached_property
     def by_name(self) -> Mapping[str, Origins]:
         """The origins by name; None for a name that several columns have."""
-        found: dict[str, Origins] = {}
+        by_name: dict[str, Origins] = {}
         for name, origins in self.columns:
-            found[name] = None if name in found else origins
-        return found
+            by_name[name] = None if name in by_name else origins
+        return by_name
 
     def renamed(self, names: Iterable[str]) -> Relation:
         """Return the same columns with other names.
@@ -168,8 +168,8 @@ class _Names:
         using = args.get("using") or ()
         keys: dict[str, Origins] = dict.fromkeys(key.name.lower() for key in using)
         sides = () if self.open_tables or relation.open_table else (self.visible, relation)
-        given = [[column for column, _ in side.columns] for side in sides]
-        if len(keys) < len(using) or any(side.count(key) != 1 for side in given for key in keys):
+        names = [[column for column, _ in side.columns] for side in sides]
+        if len(keys) < len(using) or any(side.count(key) != 1 for side in names for key in keys):
             raise _UntracedError  # it is not certain which columns are left in `*`
         every = self.visible.columns
         if args.get("kind") in {"SEMI", "ANTI"}:
@@ -229,10 +229,10 @@ class Tracer:
 
     def query(self, query: str, views: Mapping[str, Relation]) -> Relation | None:
         """Return the columns of a query over views, or None if they are not certain."""
-        known = {name.lower(): relation for name, relation in views.items()}
+        relations = {name.lower(): relation for name, relation in views.items()}
         try:
             self._spend(len(query))
-            return self._query(parse_one(query, dialect=_Quiet), known)
+            return self._query(parse_one(query, dialect=_Quiet), relations)
         except Exception:  # noqa: BLE001 - sqlglot fails in many ways on arbitrary text
             return None
 
@@ -261,9 +261,9 @@ class Tracer:
     def _query(self, node: exp.Expr, views: Mapping[str, Relation]) -> Relation:
         """Return the columns of a query or table; `views` includes the WITH queries around it."""
         _check_clauses(node)
-        if (with_ := node.args.get("with_")) is not None:
-            _check_clauses(with_)
-            for cte in with_.expressions:
+        if (with_clause := node.args.get("with_")) is not None:
+            _check_clauses(with_clause)
+            for cte in with_clause.expressions:
                 _check_clauses(cte)
                 views = {**views, cte.alias.lower(): _aliased(self._query(cte.this, views), cte)}
         match node:
@@ -273,10 +273,12 @@ class Tracer:
                 # In Spark, a table in parentheses keeps its name.
                 return _aliased(self._query(node.this, views), node)
             case exp.Union():
-                left, right = self._query(node.this, views), self._query(node.expression, views)
-                pairs = zip(left.columns, right.columns, strict=True)
-                both = tuple((name, union(one, other)) for (name, one), (_, other) in pairs)
-                return Relation(columns=both)
+                first, second = self._query(node.this, views), self._query(node.expression, views)
+                pairs = zip(first.columns, second.columns, strict=True)
+                columns = tuple(
+                    (name, union(origins, peer)) for (name, origins), (_, peer) in pairs
+                )
+                return Relation(columns=columns)
             case exp.SetOperation():
                 return self._query(node.this, views)  # the other query only removes rows
             case exp.Select():
@@ -294,12 +296,12 @@ class Tracer:
         for lateral in select.args.get("laterals") or ():
             names.add(lateral.alias, self._lateral(lateral, names), lateral)
             self._spend(len(names.visible.columns) // 10)
-        found: list[tuple[str, Origins]] = []
+        select_list: list[tuple[str, Origins]] = []
         for node in select.expressions:
             columns = self._selected(node, names)
             self._spend(sum(1 + len(origins or ()) for _, origins in columns))
-            found.extend(columns)
-        return Relation(columns=tuple(found))
+            select_list.extend(columns)
+        return Relation(columns=tuple(select_list))
 
     def _lateral(self, lateral: exp.Expr, names: _Names) -> Relation:
         """Return the columns of a LATERAL VIEW, whose names must be given."""
@@ -412,7 +414,7 @@ def _check_expression(node: exp.Expr, names: _Names) -> None:
     if isinstance(node, exp.Lambda):
         # sqlglot takes a parameter for a column if it is written in another case.
         parameters = {parameter.name.lower() for parameter in node.expressions}
-        if any(one.parts[0].name.lower() in parameters for one in node.this.find_all(exp.Column)):
+        if any(use.parts[0].name.lower() in parameters for use in node.this.find_all(exp.Column)):
             raise _UntracedError
     is_word = isinstance(node, exp.Var) and node.name.upper() not in _UNITS
     if is_word and (names.open_tables or node.name.lower() in names.visible.by_name):
@@ -447,14 +449,16 @@ def _field_of(origins: Origins) -> frozenset[Origin]:
     Raises:
         _UntracedError: the value has several origins; only some of them may be in the field.
     """
-    found = _certain(origins)
-    if len({(one.table, one.column) for one in found}) > 1:
+    certain_origins = _certain(origins)
+    if len({(origin.table, origin.column) for origin in certain_origins}) > 1:
         raise _UntracedError
-    return _used(found, Use.TRANSFORMATION)
+    return _used(certain_origins, Use.TRANSFORMATION)
 
 
 def _used(origins: Iterable[Origin], use: Use) -> frozenset[Origin]:
-    return frozenset(Origin(one.table, one.column, max(one.use, use)) for one in origins)
+    return frozenset(
+        Origin(origin.table, origin.column, max(origin.use, use)) for origin in origins
+    )
 
 
 def union(one: Origins, other: Origins) -> Origins:

@@ -118,11 +118,11 @@ def read_script(
         SqlTextError: a statement cannot be parsed, is not supported, or has different meanings in
             Spark and Hive.
     """
-    given = parameters or {}
-    return tuple(_statement(piece, database, given) for piece in statements_of(text, given))
+    markers = parameters or {}
+    return tuple(_statement(piece, database, markers) for piece in statements_of(text, markers))
 
 
-def _statement(piece: Piece, database: str | None, given: Mapping[str, Parameter]) -> Statement:
+def _statement(piece: Piece, database: str | None, markers: Mapping[str, Parameter]) -> Statement:
     first = piece.tokens[0]
     reader = _READERS.get(first.word)
     if reader is None:
@@ -143,7 +143,7 @@ def _statement(piece: Piece, database: str | None, given: Mapping[str, Parameter
     except RecursionError:
         piece.fail("this is nested too deeply", "split it into smaller parts")
     check_all_read(piece)
-    named = frozenset(t.raw[1:] for t in piece.tokens if t.parameter is not None)
-    own = {name: one for name, one in given.items() if name in named}
-    found, _ = with_parameters(job, own, None)
-    return Statement(number=piece.number, line=line, column=column, job=found, parameters=named)
+    names = frozenset(t.raw[1:] for t in piece.tokens if t.parameter is not None)
+    own = {name: parameter for name, parameter in markers.items() if name in names}
+    bound_job, _ = with_parameters(job, own, None)
+    return Statement(number=piece.number, line=line, column=column, job=bound_job, parameters=names)

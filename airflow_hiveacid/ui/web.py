@@ -83,24 +83,24 @@ def script(name: str) -> FileResponse:
 @app.get("/tables")
 def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     """Return the newest numbers of all tables, and the state of the collecting DAG."""
-    found = _newest(session, dags)
+    collections = _newest(session, dags)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in found:
-        for row in one["document"]["rows"]:
-            about = {"connection": one["connection"], "measured": one["measured"]}
+    for collection in collections:
+        for row in collection["document"]["rows"]:
+            about = {"connection": collection["connection"], "measured": collection["measured"]}
             rows[about["connection"], row["table"]] = {**row, **about}
     # Each document has the whole queue of its metastore, so use only the newest document of each.
-    queues = {one["connection"]: one["document"] for one in found}
+    queues = {collection["connection"]: collection["document"] for collection in collections}
     return {
         "tables": list(rows.values()),
         "queue": [
             {**entry, "connection": connection}
-            for connection, made in queues.items()
-            for entry in made["queue"]
+            for connection, document in queues.items()
+            for entry in document["queue"]
         ],
-        "queue_left_out": sum(made["left_out"].get("queue", 0) for made in queues.values()),
-        "collections": [_collection(one) for one in found],
-        "collector": _collector(session, dags, found),
+        "queue_left_out": sum(document["left_out"].get("queue", 0) for document in queues.values()),
+        "collections": [_collection(collection) for collection in collections],
+        "collector": _collector(session, dags, collections),
         "operations": _dag(session, dags, OPERATIONS_DAG),
     }
 
@@ -108,21 +108,27 @@ def tables(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
 @app.get("/table")
 def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     """Return one table's newest numbers with details, and the table's numbers over time."""
-    tasks = [one["task"] for one in _newest(session, dags) if _row_of(name, connection, one)]
-    found = [
-        (one, row) for one in _recent(session, tasks) if (row := _row_of(name, connection, one))
+    tasks = [
+        collection["task"]
+        for collection in _newest(session, dags)
+        if _row_of(name, connection, collection)
     ]
-    if not found:
+    matches = [
+        (collection, row)
+        for collection in _recent(session, tasks)
+        if (row := _row_of(name, connection, collection))
+    ]
+    if not matches:
         raise HTTPException(
             404,
             f"The last collections have no numbers of {name} with connection {connection}, "
             "or you may not read the DAG that stored them",
         )
-    collected, row = found[0]
+    collected, row = matches[0]
     names = ("deltas", "ratio", "size_bytes", "obsolete")
     history = [
-        {"measured": one["measured"], **{key: numbers[key] for key in names}}
-        for one, numbers in reversed(found)
+        {"measured": collection["measured"], **{key: numbers[key] for key in names}}
+        for collection, numbers in reversed(matches)
     ]
     details = collected["document"]["details"].get(name)
     return {
@@ -136,14 +142,14 @@ def table(name: str, connection: str, dags: ReadableDags, session: SessionDep) -
 @app.get("/owners", dependencies=[Depends(requires_access_connection("GET"))])
 def owners(dags: ReadableDags, session: SessionDep) -> dict[str, Any]:
     """Return each connection's users and hosts by transaction ID, and workers by queue entry."""
-    connections = {one["connection"] for one in _newest(session, dags)}
+    connections = {collection["connection"] for collection in _newest(session, dags)}
     return {connection: _owners(session, connection) for connection in connections}
 
 
 def _owners(session: Session, connection: str) -> dict[str, Any]:
-    found = session.scalar(select(Variable).where(Variable.key == owners_variable(connection)))
+    variable = session.scalar(select(Variable).where(Variable.key == owners_variable(connection)))
     try:
-        stored = json.loads(found.get_val() or "{}") if found else {}
+        stored = json.loads(variable.get_val() or "{}") if variable else {}
     except (RecursionError, ValueError):
         stored = {}
     return {name: _texts(stored, name) for name in ("owners", "workers")}
@@ -151,8 +157,8 @@ def _owners(session: Session, connection: str) -> dict[str, Any]:
 
 def _texts(stored: object, name: str) -> dict[str, str]:
     """Return a mapping of texts in a stored value; leave out all else, as any user may store it."""
-    found = stored.get(name) if isinstance(stored, dict) else None
-    pairs = found.items() if isinstance(found, dict) else ()
+    section = stored.get(name) if isinstance(stored, dict) else None
+    pairs = section.items() if isinstance(section, dict) else ()
     return {printable(key): printable(text) for key, text in pairs if isinstance(text, str)}
 
 
@@ -187,21 +193,21 @@ def _recent(session: Session, tasks: Sequence[tuple[Any, ...]]) -> list[dict[str
     return _documents(session.scalars(query).all())
 
 
-def _documents(found: Sequence[XComModel]) -> list[dict[str, Any]]:
+def _documents(xcoms: Sequence[XComModel]) -> list[dict[str, Any]]:
     every = []
-    for one in found:
+    for xcom in xcoms:
         try:
-            document = parsed(XComModel.deserialize_value(one))
+            document = parsed(XComModel.deserialize_value(xcom))
         except Exception as error:  # noqa: BLE001 - one task's value must not hide those of others
-            _log.warning("ignored an XCom of %s %s: %s", one.dag_id, one.task_id, error)
+            _log.warning("ignored an XCom of %s %s: %s", xcom.dag_id, xcom.task_id, error)
             continue
         if document is not None:
             every.append(
                 {
-                    "dag_id": one.dag_id,
-                    "run_id": one.run_id,
-                    "task_id": one.task_id,
-                    "task": (one.dag_id, one.task_id, one.map_index),
+                    "dag_id": xcom.dag_id,
+                    "run_id": xcom.run_id,
+                    "task_id": xcom.task_id,
+                    "task": (xcom.dag_id, xcom.task_id, xcom.map_index),
                     "connection": document["connection"],
                     "measured": document["measured"],
                     "document": document,
@@ -210,26 +216,26 @@ def _documents(found: Sequence[XComModel]) -> list[dict[str, Any]]:
     return every
 
 
-def _row_of(table: str, connection: str, one: dict[str, Any]) -> dict[str, Any] | None:
+def _row_of(table: str, connection: str, collection: dict[str, Any]) -> dict[str, Any] | None:
     """Return a table's numbers in a collection, or None if the collection does not have them."""
-    if one["connection"] != connection:
+    if collection["connection"] != connection:
         return None
-    return next((row for row in one["document"]["rows"] if row["table"] == table), None)
+    return next((row for row in collection["document"]["rows"] if row["table"] == table), None)
 
 
-def _collection(one: dict[str, Any]) -> dict[str, Any]:
-    document = one["document"]
-    about = {name: one[name] for name in ("dag_id", "run_id", "task_id", "measured")}
+def _collection(collection: dict[str, Any]) -> dict[str, Any]:
+    document = collection["document"]
+    about = {name: collection[name] for name in ("dag_id", "run_id", "task_id", "measured")}
     chosen = ("connection", "delta_count", "delta_ratio", "left_out")
     return {**about, **{name: document[name] for name in chosen}}
 
 
 def _collector(
-    session: Session, dags: Iterable[str], found: Sequence[dict[str, Any]]
+    session: Session, dags: Iterable[str], collections: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the state of the shipped collecting DAG, and the last failed run of any such DAG."""
     readable = set(dags)
-    names = ({COLLECTOR_DAG} & readable) | {one["dag_id"] for one in found}
+    names = ({COLLECTOR_DAG} & readable) | {collection["dag_id"] for collection in collections}
     failed = []
     for name in sorted(names):
         collecting = (
@@ -253,16 +259,16 @@ def _collector(
             .order_by(TaskInstance.start_date.desc())
             .limit(1)
         )
-        if (one := session.execute(query).first()) is not None:
-            failed.append({"dag_id": name, "run_id": one.run_id, "task_id": one.task_id})
+        if (failure := session.execute(query).first()) is not None:
+            failed.append({"dag_id": name, "run_id": failure.run_id, "task_id": failure.task_id})
     return {**_dag(session, dags, COLLECTOR_DAG), "failed": failed}
 
 
 def _dag(session: Session, dags: Iterable[str], name: str) -> dict[str, Any]:
     """Return whether the user can read a shipped DAG, and whether the DAG is paused."""
-    found = session.get(DagModel, name) if name in set(dags) else None
+    dag = session.get(DagModel, name) if name in set(dags) else None
     return {
         "dag_id": name,
-        "exists": found is not None and not found.is_stale,
-        "is_paused": found is not None and bool(found.is_paused),
+        "exists": dag is not None and not dag.is_stale,
+        "is_paused": dag is not None and bool(dag.is_paused),
     }

@@ -53,8 +53,8 @@ def noted_drop(
     with _only_warning(ref):
         table = client.get_table(ref)
         infos = client.get_partitions(table, names)
-        found = each_in_threads(lambda info: _entries(table, info), infos)
-        entries = {info.name: one for info, one in zip(infos, found, strict=True) if one}
+        sets = each_in_threads(lambda info: _entries(table, info), infos)
+        entries = {info.name: texts for info, texts in zip(infos, sets, strict=True) if texts}
     try:
         yield
     except MetastoreUnavailableError:  # the partitions may have been dropped
@@ -89,12 +89,12 @@ def _note(
         return
     notes = VersionNotes.of(table).listed_once()
     note_dropped(client, table, notes)
-    now = snapshot_now(client, [ref]).write_ids(ref)
+    write_ids = snapshot_now(client, [ref]).write_ids(ref)
     # Each write below `unknown` has a commit note, and the note names all partitions of the write.
-    unknown = loss_detector_of(table, notes).first_unknown(now)
+    unknown = loss_detector_of(table, notes).first_unknown(write_ids)
     if unknown is None:
         return
-    high = now.high_watermark
+    high = write_ids.high_watermark
     notes.note_resets(
         [
             Reset(

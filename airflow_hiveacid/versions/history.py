@@ -113,29 +113,29 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     past = present_of(client, table, snapshot)
     readable = Readable(past=past, roots=list(zip(roots, listings, strict=True)), is_whole=True)
     commits = {note.write_id: note for note in past.loss_detector.commits}
-    known = Knowledge.of(commits.values(), born_s=table.born_s)
-    known = known.with_log(client.logged_commits(table.ref))
-    now = past.now
-    states = [resolve(listing, now, snapshot.txns, table.kind) for listing in listings]
-    found = _found(roots, states)
+    knowledge = Knowledge.of(commits.values(), born_s=table.born_s)
+    knowledge = knowledge.with_log(client.logged_commits(table.ref))
+    write_ids = past.now
+    states = [resolve(listing, write_ids, snapshot.txns, table.kind) for listing in listings]
+    facts = _found(roots, states)
     tags = VersionNotes.of(table).tags()
     names: dict[int, list[str]] = {}
     for tag in tags:
         names.setdefault(tag.version, []).append(tag.name)
-    traces = chain(commits, found, names, now.open, now.aborted)
-    is_converted = min(traces, default=now.high_watermark) >= CONVERTED_WRITE_ID
+    traces = chain(commits, facts, names, write_ids.open, write_ids.aborted)
+    is_converted = min(traces, default=write_ids.high_watermark) >= CONVERTED_WRITE_ID
     before_first = CONVERTED_WRITE_ID - 1 if is_converted else 0
     versions = []
-    for number in range(now.high_watermark, before_first, -1):
+    for number in range(write_ids.high_watermark, before_first, -1):
         write_id = WriteId(number)
-        if not now.is_visible(write_id):
+        if not write_ids.is_visible(write_id):
             continue
         versions.append(
             _version(
                 write_id,
                 commits.get(write_id),
-                found.get(write_id),
-                known.of_commit(write_id),
+                facts.get(write_id),
+                knowledge.of_commit(write_id),
                 is_readable=readable.holds(write_id),
                 tags=names.get(write_id, ()),
             )
@@ -145,7 +145,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     return TableHistory(
         table=str(table.ref),
         oldest=readable.oldest(),
-        newest=now.high_watermark,
+        newest=write_ids.high_watermark,
         is_kept=past.promised.keeping is not None,
         versions=tuple(versions),
         tags=tags,
@@ -156,22 +156,22 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
 def _version(  # noqa: PLR0913 - one argument for each source
     write_id: WriteId,
     note: CommitNote | None,
-    found: _Found | None,
+    facts: _Found | None,
     committed: TimeBounds,
     *,
     is_readable: bool,
     tags: Iterable[str],
 ) -> VersionEntry:
-    found = found or _Found()
+    facts = facts or _Found()
     if note is None:
         return VersionEntry(
             number=write_id,
             committed=committed,
             by=ANOTHER_CLIENT,
-            operation="+".join(sorted(found.operations)),
+            operation="+".join(sorted(facts.operations)),
             is_readable=is_readable,
-            partitions=tuple(sorted(found.partitions)),
-            size_bytes=found.size_bytes or None,
+            partitions=tuple(sorted(facts.partitions)),
+            size_bytes=facts.size_bytes or None,
             tags=tuple(tags),
         )
     return VersionEntry(
@@ -199,11 +199,11 @@ def _found(roots: Sequence[PartitionInfo], states: Sequence[AcidState]) -> dict[
                 continue
             if isinstance(directory.name, DeltaName) and directory.name.low != directory.name.high:
                 continue
-            one = every.setdefault(directory.high, _Found())
-            one.operations.add(_operation(directory))
-            one.size_bytes += directory.size_bytes
+            facts = every.setdefault(directory.high, _Found())
+            facts.operations.add(_operation(directory))
+            facts.size_bytes += directory.size_bytes
             if info.name.columns:
-                one.partitions.add(str(info.name))
+                facts.partitions.add(str(info.name))
     return every
 
 

@@ -68,18 +68,18 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     if not leaves_alone(table.parameters, client.generation):
         client.set_table_parameters(table.ref, kept_parameters(client.generation))
     table = client.get_table(table.ref)
-    known = promises_of(client, table).keeping
-    if known is not None:
-        return known
+    old_keeping = promises_of(client, table).keeping
+    if old_keeping is not None:
+        return old_keeping
     # The server's workers read the parameters when they begin a compaction. The compaction queue
     # lists each compaction until it ends. Later compactions have higher IDs than all current
     # compactions.
     end_dead_entries(client, table.ref)
-    before = _queue(client, table)
+    entry_ids = _queue(client, table)
     roots = client.list_partitions(table)
     snapshot = snapshot_now(client, [table.ref])
     states = _states(table, roots, snapshot)
-    if _queue(client, table) != before:
+    if _queue(client, table) != entry_ids:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
     keeping = Keeping(
         table_id=table.table_id,
@@ -87,7 +87,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
             info.name: floor_of(state, table.kind)
             for info, state in zip(roots, states, strict=True)
         },
-        last_entry_id=max(before, default=-1),
+        last_entry_id=max(entry_ids, default=-1),
         since_s=server_now(client) or 0.0,
     )
     # The guarantee is based on this listing. So earlier losses are looked up in the same listing.

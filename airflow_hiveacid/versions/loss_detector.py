@@ -174,17 +174,17 @@ class LossDetector:
             state: the root's current state.
             now: the write IDs that are committed now.
         """
-        found: dict[str, tuple[WriteId, WriteId]] = {}
+        ranges: dict[str, tuple[WriteId, WriteId]] = {}
         root = None if self.keeping is None else self.keeping.roots.get(info.name)
         for text in () if root is None else root.evidence:
             if not_held(state, [text]) is not None:
-                found[text] = (_lowest_of(text), write_id_of(text))
+                ranges[text] = (_lowest_of(text), write_id_of(text))
         for note in self._commits_of(info):
             if now.is_visible(note.write_id):
                 lost = self._lost_of(note, info, state)
-                found |= dict.fromkeys(lost, (note.write_id, note.write_id))
+                ranges |= dict.fromkeys(lost, (note.write_id, note.write_id))
         noted = self._noted(info.name)
-        return {name: ends for name, ends in found.items() if name not in noted}
+        return {name: ends for name, ends in ranges.items() if name not in noted}
 
     # ---- partitions that no longer exist ---------------------------------------------------------
 
@@ -192,28 +192,28 @@ class LossDetector:
         self, existing: Collection[PartitionName], then: ValidWriteIdList
     ) -> frozenset[PartitionName]:
         """Return the known partitions of a version that no longer exist."""
-        there = frozenset(existing)
-        found = {
+        partitions = frozenset(existing)
+        lost_partitions = {
             partition
-            for partition, names in self._names_of(there, then).items()
+            for partition, names in self._names_of(partitions, then).items()
             if names.keys() - self._excused(partition, then)
         }
         # After a rename, a partition's horizons are still stored under its old name.
-        found |= {
-            one.partition
-            for one in self.horizons
-            if one.partition not in there
+        lost_partitions |= {
+            horizon.partition
+            for horizon in self.horizons
+            if horizon.partition not in partitions
             and not any(
-                one.write_id <= reset.write_id < then.high_watermark
-                for reset in self._resets(one.partition)
+                horizon.write_id <= reset.write_id < then.high_watermark
+                for reset in self._resets(horizon.partition)
             )
         }
-        found |= {
+        lost_partitions |= {
             reset.partition
             for reset in self.resets
-            if reset.partition not in there and reset.may_have_been_in(then.high_watermark)
+            if reset.partition not in partitions and reset.may_have_been_in(then.high_watermark)
         }
-        return frozenset(found)
+        return frozenset(lost_partitions)
 
     def newly_dropped(
         self, existing: Collection[PartitionName], now: ValidWriteIdList
@@ -226,15 +226,15 @@ class LossDetector:
                 versions after `now`, and the note would not cover these versions.
             now: the write IDs that are committed now.
         """
-        there, high = frozenset(existing), now.high_watermark
+        partitions, high = frozenset(existing), now.high_watermark
         ends: dict[PartitionName, dict[str, WriteId]] = {}
-        for partition, names in self._names_of(there, now).items():
+        for partition, names in self._names_of(partitions, now).items():
             noted = self._noted(partition)
             ends[partition] = {n: lowest for n, lowest in names.items() if n not in noted}
-        for one in self.horizons:
-            known = [reset.write_id for reset in self._resets(one.partition)]
-            if one.partition not in there and max(known, default=_NONE) < one.write_id:
-                ends.setdefault(one.partition, {})[_horizon_name(one)] = _NONE
+        for horizon in self.horizons:
+            ids = [reset.write_id for reset in self._resets(horizon.partition)]
+            if horizon.partition not in partitions and max(ids, default=_NONE) < horizon.write_id:
+                ends.setdefault(horizon.partition, {})[_horizon_name(horizon)] = _NONE
         return tuple(
             Reset(
                 partition=partition,
@@ -256,15 +256,16 @@ class LossDetector:
             existing: the partitions that exist.
             noted: notes that this object does not contain.
         """
-        there, ends = frozenset(existing), dict[PartitionName, WriteId]()
+        partitions, ends = frozenset(existing), dict[PartitionName, WriteId]()
         for reset in (*self.resets, *noted):
             if reset.lowest == _NONE:
                 name = reset.partition
                 ends[name] = max(reset.write_id, ends.get(name, _NONE))
         return tuple(
-            one
-            for one in self.horizons
-            if one.partition not in there and one.write_id <= ends.get(one.partition, _NONE)
+            horizon
+            for horizon in self.horizons
+            if horizon.partition not in partitions
+            and horizon.write_id <= ends.get(horizon.partition, _NONE)
         )
 
     # ---- parts of the notes ----------------------------------------------------------------------
@@ -285,17 +286,19 @@ class LossDetector:
 
     def without(self, existing: Collection[PartitionName]) -> LossDetector:
         """Return only the notes about partitions that do not exist."""
-        there, keeping = frozenset(existing), self.keeping
-        texts = {str(name) for name in there}
+        partitions, keeping = frozenset(existing), self.keeping
+        texts = {str(name) for name in partitions}
         if keeping is not None:
-            roots = {name: root for name, root in keeping.roots.items() if name not in there}
+            roots = {name: root for name, root in keeping.roots.items() if name not in partitions}
             keeping = replace(keeping, roots=roots)
         return LossDetector(
             table=self.table,
             commits=tuple(n for n in self.commits if not texts.issuperset(n.partitions)),
             keeping=keeping,
-            horizons=tuple(one for one in self.horizons if one.partition not in there),
-            resets=tuple(one for one in self.resets if one.partition not in there),
+            horizons=tuple(
+                horizon for horizon in self.horizons if horizon.partition not in partitions
+            ),
+            resets=tuple(reset for reset in self.resets if reset.partition not in partitions),
         )
 
     def _commits_of(self, info: PartitionInfo) -> Sequence[CommitNote]:
@@ -306,28 +309,28 @@ class LossDetector:
 
     @cached_property
     def _by_partition(self) -> Mapping[str, list[CommitNote]]:
-        found: dict[str, list[CommitNote]] = {}
+        notes: dict[str, list[CommitNote]] = {}
         for note in self.commits:
             for text in note.partitions or ("",):
-                found.setdefault(text, []).append(note)
-        return found
+                notes.setdefault(text, []).append(note)
+        return notes
 
     def _names_of(
-        self, there: frozenset[PartitionName], then: ValidWriteIdList
+        self, partitions: frozenset[PartitionName], then: ValidWriteIdList
     ) -> dict[PartitionName, dict[str, WriteId]]:
         """Return a version's directories in missing partitions, with their first write IDs."""
-        found: dict[PartitionName, dict[str, WriteId]] = {}
-        texts = {str(name) for name in there}
+        lost_names: dict[PartitionName, dict[str, WriteId]] = {}
+        texts = {str(name) for name in partitions}
         for note in self.commits:
             if then.is_visible(note.write_id):
                 for text in note.partitions:
-                    if text not in texts and (name := PartitionName.parse(text)) not in there:
+                    if text not in texts and (name := PartitionName.parse(text)) not in partitions:
                         names = dict.fromkeys(self._written_to(note, text), note.write_id)
-                        found.setdefault(name, {}).update(names)
+                        lost_names.setdefault(name, {}).update(names)
         for name in () if self.keeping is None else self.keeping.roots:
-            if name not in there and (once := self._live_once(name, then)):
-                found.setdefault(name, {}).update({text: _lowest_of(text) for text in once})
-        return found
+            if name not in partitions and (once := self._live_once(name, then)):
+                lost_names.setdefault(name, {}).update({text: _lowest_of(text) for text in once})
+        return lost_names
 
     def _lost_of(self, note: CommitNote, info: PartitionInfo, state: AcidState) -> tuple[str, ...]:
         """Return the missing paths or URIs that a commit wrote to a root.
@@ -341,18 +344,18 @@ class LossDetector:
             return ()
         where = below(self.table.location, f"{info.location.rstrip('/')}/")
         by_location = self._written[note.write_id]
-        here = by_location.get(where, [])
+        paths = by_location.get(where, [])
         wrote_here = bool(note.partitions if info.name.columns else by_location)
-        if wrote_here and not here:  # the partition now has a different location
+        if wrote_here and not paths:  # the partition now has a different location
             return tuple(chain.from_iterable(by_location.values()))
         live = [d.name for d in state.live]
-        return tuple(p for p in here if not _is_held(p.removeprefix(where), live))
+        return tuple(p for p in paths if not _is_held(p.removeprefix(where), live))
 
     def _written_to(self, note: CommitNote, partition: str) -> tuple[str, ...]:
         """Return the paths or URIs that a commit wrote to a partition, or all paths if unknown."""
         by_location = self._written[note.write_id]
-        here = by_location.get(f"{partition}/") or chain.from_iterable(by_location.values())
-        return tuple(here) or (f"version {note.write_id}",)
+        paths = by_location.get(f"{partition}/") or chain.from_iterable(by_location.values())
+        return tuple(paths) or (f"version {note.write_id}",)
 
     @cached_property
     def _by_number(self) -> Mapping[WriteId, CommitNote]:
@@ -361,20 +364,20 @@ class LossDetector:
     @cached_property
     def _leaves(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
         """The paths or URIs that each commit wrote, by directory name."""
-        found: dict[WriteId, dict[str, list[str]]] = {}
+        leaves_by_write: dict[WriteId, dict[str, list[str]]] = {}
         for write_id, by_location in self._written.items():
-            leaves = found.setdefault(write_id, {})
+            leaves = leaves_by_write.setdefault(write_id, {})
             for path in chain.from_iterable(by_location.values()):
                 leaves.setdefault(path.rpartition("/")[2], []).append(path)
-        return found
+        return leaves_by_write
 
     @cached_property
     def _lost_since(self) -> Mapping[str, WriteId]:
         """For each missing path, the last version that may have contained the path."""
-        found: dict[str, WriteId] = {}
+        ends: dict[str, WriteId] = {}
         for reset in self.resets:
-            found |= {name: max(reset.write_id, found.get(name, _NONE)) for name in reset.names}
-        return found
+            ends |= {name: max(reset.write_id, ends.get(name, _NONE)) for name in reset.names}
+        return ends
 
     @cached_property
     def _written(self) -> Mapping[WriteId, Mapping[str, list[str]]]:
@@ -383,13 +386,13 @@ class LossDetector:
         The mapping is grouped by location for speed. A commit may have written to ten thousand
         partitions, and each partition needs only its own paths.
         """
-        found: dict[WriteId, dict[str, list[str]]] = {}
+        locations_by_write: dict[WriteId, dict[str, list[str]]] = {}
         for note in self.commits:
-            by_location = found.setdefault(note.write_id, {})
+            by_location = locations_by_write.setdefault(note.write_id, {})
             for directory in note.directories:
                 path = below(self.table.location, directory)
                 by_location.setdefault(path[: path.rfind("/") + 1], []).append(path)
-        return found
+        return locations_by_write
 
     def _live_once(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
         """Return the version's directories that existed in a partition when the guarantee began."""
@@ -402,28 +405,28 @@ class LossDetector:
 
     @cached_property
     def _by_name(self) -> Mapping[PartitionName, list[Reset]]:
-        found: dict[PartitionName, list[Reset]] = {}
-        for one in self.resets:
-            found.setdefault(one.partition, []).append(one)
-        return found
+        resets: dict[PartitionName, list[Reset]] = {}
+        for reset in self.resets:
+            resets.setdefault(reset.partition, []).append(reset)
+        return resets
 
     @cached_property
     def _horizons(self) -> Mapping[PartitionName, list[Horizon]]:
-        found: dict[PartitionName, list[Horizon]] = {}
-        for one in self.horizons:
-            found.setdefault(one.partition, []).append(one)
-        return found
+        horizons: dict[PartitionName, list[Horizon]] = {}
+        for horizon in self.horizons:
+            horizons.setdefault(horizon.partition, []).append(horizon)
+        return horizons
 
     def _noted(self, partition: PartitionName) -> frozenset[str]:
-        return frozenset(name for one in self._resets(partition) for name in one.names)
+        return frozenset(name for reset in self._resets(partition) for name in reset.names)
 
     def _excused(self, partition: PartitionName, then: ValidWriteIdList) -> frozenset[str]:
         """Return files that notes list and that were removed before a version was written."""
         return frozenset(
             name
-            for one in self._resets(partition)
-            if one.write_id < then.high_watermark
-            for name in one.names
+            for reset in self._resets(partition)
+            if reset.write_id < then.high_watermark
+            for name in reset.names
         )
 
 
@@ -451,4 +454,4 @@ def _is_held(text: str, live: Iterable[BaseName | DeltaName]) -> bool:
     if name is None:
         return True  # an unknown kind of name
     # Only a base can replace a base, and no visible base has an equal or higher write ID.
-    return any(isinstance(other, DeltaName) and other.holds(name) for other in live)
+    return any(isinstance(directory, DeltaName) and directory.holds(name) for directory in live)

@@ -45,14 +45,14 @@ def note_lost(
     Raises:
         StorageError: the notes cannot be written.
     """
-    found = {info.name: loss_detector.newly_lost(info, state, now) for info, state in roots}
-    found = {name: lost for name, lost in found.items() if lost}
-    if not found:
+    losses = {info.name: loss_detector.newly_lost(info, state, now) for info, state in roots}
+    losses = {name: lost for name, lost in losses.items() if lost}
+    if not losses:
         return
     table = loss_detector.table
     newest = snapshot_now(client, [table.ref]).write_ids(table.ref).high_watermark
     resets = []
-    for name, lost in found.items():
+    for name, lost in losses.items():
         highest = max(high for _, high in lost.values())
         _log.warning(
             "files of version %s were removed without a write ID table=%s partition=%s",
@@ -98,10 +98,10 @@ def note_dropped(
     # between the two steps. This partition might exist in versions after the snapshot, and the note
     # would not cover these versions.
     existing = client.partition_names(table)
-    now = snapshot_now(client, [table.ref]).write_ids(table.ref)
-    found = loss_detector.newly_dropped(existing, now)
-    notes.note_resets(found)
-    for horizon in loss_detector.superfluous(existing, found):
+    write_ids = snapshot_now(client, [table.ref]).write_ids(table.ref)
+    resets = loss_detector.newly_dropped(existing, write_ids)
+    notes.note_resets(resets)
+    for horizon in loss_detector.superfluous(existing, resets):
         notes.forget_horizon(horizon)
 
 

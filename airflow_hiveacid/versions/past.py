@@ -100,17 +100,17 @@ class Past:
                 version.
             HiveAcidError: `resolve` raised an error, or a note cannot be read.
         """
-        found, gone = [], None
+        states, failure = [], None
         for info, listing in zip(partitions, listings, strict=True):
             try:
-                found.append(self.state(info, listing))
+                states.append(self.state(info, listing))
             except VersionGoneError as error:
-                gone = gone or error
-        if gone is not None:
+                failure = failure or error
+        if failure is not None:
             roots = list(zip(partitions, listings, strict=True))
             oldest = Readable(past=self, roots=roots).oldest()
-            self._fail(gone.why, oldest, keeping_helps=gone.keeping_helps)
-        return tuple(found)
+            self._fail(failure.why, oldest, keeping_helps=failure.keeping_helps)
+        return tuple(states)
 
     def state(self, info: PartitionInfo, listing: Listing) -> AcidState:
         """Return the version's state of one root; see `states`.
@@ -123,10 +123,10 @@ class Past:
         except VersionGoneError:
             if self.tag is not None:
                 return self._tagged(info, listing, self.tag)
-            kept = self.promised.of(info.name)
-            if kept is None:
+            promise = self.promised.of(info.name)
+            if promise is None:
                 raise
-            state = self._state_if(listing, kept)
+            state = self._state_if(listing, promise)
         if self.tag is None:
             missed = self.loss_detector.missed(info, state, self.then)
             missed = missed or self.loss_detector.unproven(state, self.then)
@@ -141,10 +141,10 @@ class Past:
     def vanished(self, existing: Collection[PartitionName]) -> tuple[PartitionName, ...]:
         """Return the known partitions of the version that no longer exist."""
         if self.tag is None:
-            known = self.loss_detector.vanished(existing, self.then)
+            partitions = self.loss_detector.vanished(existing, self.then)
         else:
-            known = frozenset(root.partition for root in self.tag.roots if root.names)
-        return tuple(sorted(known - set(existing), key=str))
+            partitions = frozenset(root.partition for root in self.tag.roots if root.names)
+        return tuple(sorted(partitions - set(existing), key=str))
 
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
         """Check that all known partitions of the version still exist.
@@ -153,14 +153,14 @@ class Past:
             VersionGoneError: partitions no longer exist. The error names some of the partitions,
                 and contains the table's oldest readable version.
         """
-        gone = self.vanished(existing)
-        if not gone:
+        names = self.vanished(existing)
+        if not names:
             return
         roots = self.client.list_partitions(self.table)
         listings = list_roots(roots)
         every = list(zip(roots, listings, strict=True))
         oldest = Readable(past=self, roots=every, is_whole=True).oldest()
-        self._fail(_dropped(gone), oldest, keeping_helps=False)
+        self._fail(_dropped(names), oldest, keeping_helps=False)
 
     def at(self, number: WriteId) -> Past:
         """Return the same table as of a different version number.
@@ -191,14 +191,14 @@ class Past:
             keeping_helps=keeping_helps,
         )
 
-    def _state_if(self, listing: Listing, kept: Kept | None) -> AcidState:
+    def _state_if(self, listing: Listing, promise: Kept | None) -> AcidState:
         return state_as_of(
             listing,
             now=self.now,
             then=self.then,
             txns=self.txns,
             kind=self.table.kind,
-            kept=kept,
+            kept=promise,
         )
 
     def _tagged(self, info: PartitionInfo, listing: Listing, tag: Tag) -> AcidState:
@@ -220,9 +220,9 @@ def _dropped(names: Sequence[PartitionName]) -> str:
     """Describe the dropped partitions; name only the first few."""
     if len(names) == 1:
         return f"partition {names[0]} was dropped"
-    told = ", ".join(map(str, names[:_MOST_DROPPED]))
-    more = len(names) - _MOST_DROPPED
-    return f"partitions {told}{f' and {more} more' if more > 0 else ''} were dropped"
+    text = ", ".join(map(str, names[:_MOST_DROPPED]))
+    rest = len(names) - _MOST_DROPPED
+    return f"partitions {text}{f' and {rest} more' if rest > 0 else ''} were dropped"
 
 
 def past_of(
@@ -251,17 +251,19 @@ def past_of(
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
-    found = present_of(client, table, snapshot)
-    now, tag = found.now, None
+    present = present_of(client, table, snapshot)
+    current_ids, tag = present.now, None
     if version.number is not None:
-        then = _settled(client, table, now, version.number)
+        version_ids = _settled(client, table, current_ids, version.number)
     elif version.timestamp is not None:
-        known = Knowledge.of(found.loss_detector.commits, born_s=table.born_s)
-        then = _as_of(client, table, now, version.timestamp, known, taken_s=taken_s())
+        knowledge = Knowledge.of(present.loss_detector.commits, born_s=table.born_s)
+        version_ids = _as_of(
+            client, table, current_ids, version.timestamp, knowledge, taken_s=taken_s()
+        )
     else:
         tag = _tag_of(VersionNotes.of(table), table, version.tag or "", taken_s())
-        then = ValidWriteIdList.parse(tag.write_ids)
-    return replace(found, version=version, then=then, tag=tag)
+        version_ids = ValidWriteIdList.parse(tag.write_ids)
+    return replace(present, version=version, then=version_ids, tag=tag)
 
 
 def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Past:
@@ -274,13 +276,13 @@ def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> P
     commits = notes.commits()
     promises = notes.promises()
     forgotten = Knowledge.of(commits).aborted | promises.aborted
-    now = without_aborted(snapshot.write_ids(table.ref), forgotten)
+    write_ids = without_aborted(snapshot.write_ids(table.ref), forgotten)
     return Past(
         client=client,
         table=table,
         version=VersionSpec(),
-        now=now,
-        then=now,
+        now=write_ids,
+        then=write_ids,
         txns=snapshot.txns,
         loss_detector=LossDetector.of(table, commits, promises),
     )
@@ -299,9 +301,9 @@ def promises_of(
             their compactions as finished.
     """
     if notes is not None:
-        found = _promises_of(client, table, notes)
-        if found.keeping is not None or not notes.is_kept():
-            return found
+        promises = _promises_of(client, table, notes)
+        if promises.keeping is not None or not notes.is_kept():
+            return promises
         notes.refresh()
     return _promises_of(client, table, VersionNotes.of(table) if notes is None else notes)
 
@@ -324,37 +326,37 @@ def _may_be_cleaned(entry: CompactionEntry) -> bool:
 
 
 def _settled(
-    client: MetastorePort, table: TableInfo, now: ValidWriteIdList, number: WriteId
+    client: MetastorePort, table: TableInfo, current_ids: ValidWriteIdList, number: WriteId
 ) -> ValidWriteIdList:
     try:
-        return as_of_number(now, number)
+        return as_of_number(current_ids, number)
     except VersionNotSettledError as error:
         writers = [
             f"{lock} since {time_text(lock.acquired_s)}" if lock.acquired_s else str(lock)
             for lock in client.show_locks(table.ref)
             if lock.lock_type is not LockType.SHARED_READ
         ]
-        who = "; ".join(sorted(set(writers))[:_MOST_WRITERS])
+        holders = "; ".join(sorted(set(writers))[:_MOST_WRITERS])
         raise VersionNotSettledError(
-            table=table.ref, version=number, write_id=error.write_id, who=who
+            table=table.ref, version=number, write_id=error.write_id, who=holders
         ) from None
 
 
 def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
     client: MetastorePort,
     table: TableInfo,
-    now: ValidWriteIdList,
-    at: datetime,
-    known: Knowledge,
+    current_ids: ValidWriteIdList,
+    moment: datetime,
+    knowledge: Knowledge,
     *,
     taken_s: float | None,
 ) -> ValidWriteIdList:
     """Call `as_of_time`; read the server's event log only if the notes do not suffice."""
     try:
-        return as_of_time(now, at, known, taken_s=taken_s)
+        return as_of_time(current_ids, moment, knowledge, taken_s=taken_s)
     except VersionDoubtfulError:
-        logged = known.with_log(client.logged_commits(table.ref))
-        return as_of_time(now, at, logged, taken_s=taken_s)
+        logged = knowledge.with_log(client.logged_commits(table.ref))
+        return as_of_time(current_ids, moment, logged, taken_s=taken_s)
 
 
 def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
@@ -366,9 +368,9 @@ def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
     """
     tag = notes.tag(name)
     if tag is None:
-        there = ", ".join(one.name for one in notes.tags()) or "none"
+        names = ", ".join(tag.name for tag in notes.tags()) or "none"
         raise VersionUnknownError(
-            table=table.ref, detail=f"has no tag {name!r}; its tags are: {there}"
+            table=table.ref, detail=f"has no tag {name!r}; its tags are: {names}"
         )
     return tag
 

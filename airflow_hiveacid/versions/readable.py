@@ -84,20 +84,20 @@ class Readable:
         key = bisect_right(self._all_borders, number)
         if key not in self._of_all:
             self._of_all[key] = not self._missing.vanished(self._existing, past.then) and all(
-                self._holds(past, at, number) for at in range(len(self.roots))
+                self._holds(past, index, number) for index in range(len(self.roots))
             )
         return self._of_all[key]
 
     def oldest(self) -> int:
         """Return the oldest readable version; 0 if there is none."""
-        known = (n for n in {1, *self._all_borders} if n > 0)
-        return next((n for n in sorted(known) if self.holds(WriteId(n))), 0)
+        numbers = (n for n in {1, *self._all_borders} if n > 0)
+        return next((n for n in sorted(numbers) if self.holds(WriteId(n))), 0)
 
-    def _holds(self, past: ReadableVersion, at: int, number: WriteId) -> bool:
-        key = at, bisect_right(self._borders[at], number)
+    def _holds(self, past: ReadableVersion, index: int, number: WriteId) -> bool:
+        key = index, bisect_right(self._borders[index], number)
         if key not in self._of_roots:
             try:
-                past.state(*self.roots[at])
+                past.state(*self.roots[index])
             except (VersionGoneError, NotEnoughHistoryError):
                 self._of_roots[key] = False
             else:
@@ -123,35 +123,35 @@ class Readable:
     @cached_property
     def _borders(self) -> list[list[int]]:
         """For each root, the ascending version numbers at which the readability can change."""
-        now, found = self.past.now, []
+        write_ids, root_borders = self.past.now, []
         is_partitioned = self.past.table.is_partitioned
-        unknown = None if is_partitioned else self.past.loss_detector.first_unknown(now)
+        unknown = None if is_partitioned else self.past.loss_detector.first_unknown(write_ids)
         for info, listing in self.roots:
-            borders = _noted(self.past.loss_detector.of_root(info), now)
+            borders = _noted(self.past.loss_detector.of_root(info), write_ids)
             if unknown is not None:
                 borders.add(unknown)
             names = _names(listing)
             for name in names:
-                borders |= _ends(name, now)
+                borders |= _ends(name, write_ids)
             moved = self.past.loss_detector.strangers(info, names)
-            borders |= {until + 1 for _, until in moved if until < now.high_watermark}
-            kept = self.past.promised.of(info.name)
-            if kept is not None:
-                borders.add(_last_visible(now, kept.floor))
-            found.append(sorted(borders))
-        return found
+            borders |= {until + 1 for _, until in moved if until < write_ids.high_watermark}
+            promise = self.past.promised.of(info.name)
+            if promise is not None:
+                borders.add(_last_visible(write_ids, promise.floor))
+            root_borders.append(sorted(borders))
+        return root_borders
 
 
-def _noted(known: LossDetector, now: ValidWriteIdList) -> set[int]:
+def _noted(loss_detector: LossDetector, write_ids: ValidWriteIdList) -> set[int]:
     """Return the version numbers that these notes contain."""
-    found: set[int] = {note.write_id for note in known.commits}
-    found |= {horizon.write_id for horizon in known.horizons}
-    for reset in known.resets:
-        found |= {reset.lowest, reset.write_id + 1}
-    for root in () if known.keeping is None else known.keeping.roots.values():
+    numbers: set[int] = {note.write_id for note in loss_detector.commits}
+    numbers |= {horizon.write_id for horizon in loss_detector.horizons}
+    for reset in loss_detector.resets:
+        numbers |= {reset.lowest, reset.write_id + 1}
+    for root in () if loss_detector.keeping is None else loss_detector.keeping.roots.values():
         names = map(parse_directory_name, root.evidence)
-        found |= {end for name in names if name is not None for end in _ends(name, now)}
-    return found
+        numbers |= {end for name in names if name is not None for end in _ends(name, write_ids)}
+    return numbers
 
 
 def _names(listing: Listing) -> list[BaseName | DeltaName]:
@@ -160,17 +160,17 @@ def _names(listing: Listing) -> list[BaseName | DeltaName]:
     return [name for top in tops if (name := parse_directory_name(top)) is not None]
 
 
-def _ends(name: BaseName | DeltaName, now: ValidWriteIdList) -> set[int]:
+def _ends(name: BaseName | DeltaName, write_ids: ValidWriteIdList) -> set[int]:
     """Return the version numbers at which the visible part of a directory changes."""
     low = name.low if isinstance(name, DeltaName) else name.write_id
     first = low
-    while first < name.high and not now.is_visible(first):
+    while first < name.high and not write_ids.is_visible(first):
         first = WriteId(first + 1)
-    return {low, first, name.high, _last_visible(now, name.high)}
+    return {low, first, name.high, _last_visible(write_ids, name.high)}
 
 
-def _last_visible(now: ValidWriteIdList, write_id: WriteId) -> WriteId:
+def _last_visible(write_ids: ValidWriteIdList, write_id: WriteId) -> WriteId:
     """Return the highest committed write ID up to `write_id`; 0 if there is none."""
-    while write_id > 0 and not now.is_visible(write_id):
+    while write_id > 0 and not write_ids.is_visible(write_id):
         write_id = WriteId(write_id - 1)
     return write_id

@@ -82,13 +82,13 @@ def differing_roots(
     if table.is_partitioned:
         past.check_vanished([info.name for info in roots])
     listings = list_roots(roots)
-    then = past.states(roots, listings)
-    now = [resolve(listing, past.now, past.txns, table.kind) for listing in listings]
+    old_states = past.states(roots, listings)
+    states = [resolve(listing, past.now, past.txns, table.kind) for listing in listings]
     part = range_since(past)
     return past, tuple(
-        Differing(info=info, now=is_now, then=was)
-        for info, is_now, was in zip(roots, now, then, strict=True)
-        if may_differ(is_now, part)
+        Differing(info=info, now=state, then=old_state)
+        for info, state, old_state in zip(roots, states, old_states, strict=True)
+        if may_differ(state, part)
     )
 
 

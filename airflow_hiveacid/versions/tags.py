@@ -100,8 +100,8 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
         # exists, and this check finds it. This check needs a new snapshot, which is at least as new
         # as the cleaner's snapshot.
         snapshot = snapshot_now(client, [table.ref])
-        now = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
-        later = replace(past, now=now, txns=snapshot.txns)
+        write_ids = without_aborted(snapshot.write_ids(table.ref), past.now.aborted)
+        later = replace(past, now=write_ids, txns=snapshot.txns)
         _tag(later, name, roots, made_s=made_s, expires_s=expires_s, made_by=made_by)
         if not moves:
             _check_alone(notes, table, tag, older, now_s)
@@ -151,12 +151,13 @@ def _check_alone(
     Raises:
         TagTakenError: a tag of another client has this name.
     """
-    then, since_s = ValidWriteIdList.parse(tag.write_ids), -1.0 if older is None else older.made_s
-    for other in notes.noted_tags():
-        if other.name != tag.name or other.made_s <= since_s or other.has_expired(now_s):
+    version_ids = ValidWriteIdList.parse(tag.write_ids)
+    since_s = -1.0 if older is None else older.made_s
+    for rival in notes.noted_tags():
+        if rival.name != tag.name or rival.made_s <= since_s or rival.has_expired(now_s):
             continue
-        if not _is_for(other, then) and not _is_by(other, tag.made_by):
-            raise _taken(table, other)
+        if not _is_for(rival, version_ids) and not _is_by(rival, tag.made_by):
+            raise _taken(table, rival)
 
 
 def _is_by(tag: Tag, made_by: str) -> bool:

@@ -75,8 +75,8 @@ class WriteRange:
     def ends_now(self) -> bool:
         """True if the later version includes all writes that are committed now."""
         first = WriteId(1)
-        then = self.part.until.visible_within(first, self.part.until.high_watermark)
-        return then == self.now.visible_within(first, self.now.high_watermark)
+        write_ids = self.part.until.visible_within(first, self.part.until.high_watermark)
+        return write_ids == self.now.visible_within(first, self.now.high_watermark)
 
     def vanished(self, existing: Collection[PartitionName]) -> frozenset[PartitionName]:
         """Return the known partitions of the two versions that no longer exist."""
@@ -105,17 +105,17 @@ class WriteRange:
             ChangesGoneError: required files may be missing.
         """
         try:
-            found = self._segments(listing)
+            segments = self._segments(listing)
         except ChangesGoneError:
             # List the files before reading the guarantees: a cleaner writes its notes before it
             # removes files.
-            kept = self._promises.of(info.name)
-            if kept is None:
+            promise = self._promises.of(info.name)
+            if promise is None:
                 raise
-            found = self._segments(listing, kept)
+            segments = self._segments(listing, promise)
         self._check_commits(info, listing)
-        self._check_held(info, listing, found)
-        return found
+        self._check_held(info, listing, segments)
+        return segments
 
     def newest(self, listing: Listing) -> str | None:
         """Return the newest file or directory of a root in the later version; None if unknown."""
@@ -126,20 +126,20 @@ class WriteRange:
 
     def commit_times(self) -> Mapping[WriteId, float]:
         """Return the commit times of writes in the range, if they are known to the second."""
-        known = Knowledge.of(self.commits, born_s=self.table.born_s)
-        found: dict[WriteId, float] = {}
+        knowledge = Knowledge.of(self.commits, born_s=self.table.born_s)
+        times: dict[WriteId, float] = {}
         for note in self.commits:
             if self.part.holds(note.write_id):
-                time = known.of_commit(note.write_id)
+                time = knowledge.of_commit(note.write_id)
                 if time.by_s is None or time.after_s is None:
                     continue
                 if time.by_s - time.after_s <= _EXACT_S:
-                    found[note.write_id] = time.by_s
-        return found
+                    times[note.write_id] = time.by_s
+        return times
 
-    def _segments(self, listing: Listing, kept: Kept | None = None) -> tuple[ChangeSegment, ...]:
+    def _segments(self, listing: Listing, promise: Kept | None = None) -> tuple[ChangeSegment, ...]:
         return segments_of(
-            listing, self.now, self.part, txns=self.txns, kind=self.table.kind, kept=kept
+            listing, self.now, self.part, txns=self.txns, kind=self.table.kind, kept=promise
         )
 
     def _check_commits(self, info: PartitionInfo, listing: Listing) -> None:
@@ -156,7 +156,7 @@ class WriteRange:
             raise self._gone(why, 0)
 
     def _check_held(
-        self, info: PartitionInfo, listing: Listing, found: tuple[ChangeSegment, ...]
+        self, info: PartitionInfo, listing: Listing, segments: tuple[ChangeSegment, ...]
     ) -> None:
         """Check that the files of the first version, or their replacements, still exist.
 
@@ -164,8 +164,8 @@ class WriteRange:
         Rows may already have been missing when such a result was written. Then the result lacks
         these rows, too. The change feed would not report the loss of these rows.
         """
-        if found:
-            state = found[0].state
+        if segments:
+            state = segments[0].state
             why = self._loss_detector.missed(info, state, self.part.since)
             if why is not None:
                 raise self._gone(why, 0)
@@ -224,7 +224,7 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
     notes = VersionNotes.of(table)
     commits = notes.commits()
     aborted = Knowledge.of(commits).aborted | notes.promises().aborted
-    now = without_aborted(snapshot.write_ids(table.ref), aborted)
+    write_ids = without_aborted(snapshot.write_ids(table.ref), aborted)
 
     def past(version: Version) -> Past | None:
         spec = VersionSpec.meant_by(version)
@@ -233,21 +233,23 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
         return past_of(client, table, spec, snapshot, taken_s=taken_s)
 
     first = past(since)
-    newest = settled(now)
+    newest = settled(write_ids)
     if until is None and first is not None and first.then.high_watermark > newest:
         until = since
     last = past(newest if until is None else until)
-    before, after = (up_to(now, WriteId(0)) if one is None else one.then for one in (first, last))
-    if before.shows_more_than(after):
+    start, end = (
+        up_to(write_ids, WriteId(0)) if edge is None else edge.then for edge in (first, last)
+    )
+    if start.shows_more_than(end):
         raise VersionRangeError(
-            table=table.ref, since=before.high_watermark, until=after.high_watermark
+            table=table.ref, since=start.high_watermark, until=end.high_watermark
         )
     return WriteRange(
         client=client,
         table=table,
-        now=now,
+        now=write_ids,
         txns=snapshot.txns,
-        part=ChangeRange(since=before, until=after),
+        part=ChangeRange(since=start, until=end),
         commits=commits,
         first=first,
         last=last,

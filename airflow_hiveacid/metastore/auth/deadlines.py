@@ -75,12 +75,12 @@ class _Bounded:
         self._in_time().sendall(*args)
 
     def _in_time(self) -> Any:  # noqa: ANN401 - the socket class that follows
-        this: Any = self
+        own_socket: Any = self
         if self._ends_at_s is not None:
             left_s = self._ends_at_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError("timed out")
-            this.settimeout(left_s)
+            own_socket.settimeout(left_s)
         return super()
 
 

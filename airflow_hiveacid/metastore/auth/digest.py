@@ -128,8 +128,8 @@ class DigestMd5:
 
     def _proof(self, verb: bytes) -> bytes:
         is_bare = self._protection is Protection.AUTHENTICATION
-        what = (verb, _URI) if is_bare else (verb, _URI, b"0" * 32)
-        return _hex(_md5(_hex(self._secret), *self._parts, _hex(_md5(*what))))
+        fields = (verb, _URI) if is_bare else (verb, _URI, b"0" * 32)
+        return _hex(_md5(_hex(self._secret), *self._parts, _hex(_md5(*fields))))
 
     def _key(self, purpose: bytes, way: bytes) -> bytes:
         return _md5(self._secret + purpose % way + b" magic constant")
@@ -150,10 +150,10 @@ def _directives(text: bytes) -> dict[bytes, bytes]:
     """Return a dict of a challenge's directives; for a repeated directive, the first value."""
     if len(text) >= _MAX_CHALLENGE_BYTES:
         raise MechanismError(f"a DIGEST-MD5 challenge cannot have {len(text)} bytes")
-    found: dict[bytes, bytes] = {}
+    directives: dict[bytes, bytes] = {}
     for name, quoted, bare in _DIRECTIVE.findall(text):
-        found.setdefault(name.lower(), re.sub(rb"\\(.)", rb"\1", quoted) or bare)
-    return found
+        directives.setdefault(name.lower(), re.sub(rb"\\(.)", rb"\1", quoted) or bare)
+    return directives
 
 
 def _quoted(text: bytes) -> bytes:

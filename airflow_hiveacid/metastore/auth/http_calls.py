@@ -231,13 +231,13 @@ def _connection(endpoint: MetastoreEndpoint, address: Address) -> HTTPConnection
     timeout_s = endpoint.connect_timeout_s
     if endpoint.transport.is_encrypted:
         context = tls_context(endpoint)
-        found: HTTPConnection = HTTPSConnection(
+        connection: HTTPConnection = HTTPSConnection(
             address.host, address.port, timeout=timeout_s, context=context
         )
     else:
-        found = HTTPConnection(address.host, address.port, timeout=timeout_s)
-    found._create_connection = connect_named  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
-    return found
+        connection = HTTPConnection(address.host, address.port, timeout=timeout_s)
+    connection._create_connection = connect_named  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
+    return connection
 
 
 def _headers_of(login: Login | None) -> Callable[[], Mapping[str, str]]:

@@ -184,22 +184,22 @@ class Kerberos:
         )
 
     def _explained(self, error: GssError) -> ConnectError:
-        who = self._login.client or "the tickets' owner"
+        user = self._login.client or "the tickets' owner"
         source = f"keytab {self._login.keytab}" if self._login.keytab else "ticket cache"
         final = {
-            _NAME_EXPIRED: f"{who} has expired in Kerberos; its administrator can extend it",
-            _REVOKED: f"{who} is locked in Kerberos",
-            _KEY_EXPIRED: f"the key of {who} has expired; it needs a new one, and a new {source}",
-            _UNKNOWN_CLIENT: f"Kerberos does not know {who}: it is mistyped or was deleted",
-            _PREAUTH_FAILED: f"{source} holds an old key of {who}; export it again",
-            _BAD_INTEGRITY: f"{source} holds an old key of {who}; export it again",
-            _NO_KEY: f"{source} holds no key of {who}; `klist -k` lists its principals",
+            _NAME_EXPIRED: f"{user} has expired in Kerberos; its administrator can extend it",
+            _REVOKED: f"{user} is locked in Kerberos",
+            _KEY_EXPIRED: f"the key of {user} has expired; it needs a new one, and a new {source}",
+            _UNKNOWN_CLIENT: f"Kerberos does not know {user}: it is mistyped or was deleted",
+            _PREAUTH_FAILED: f"{source} holds an old key of {user}; export it again",
+            _BAD_INTEGRITY: f"{source} holds an old key of {user}; export it again",
+            _NO_KEY: f"{source} holds no key of {user}; `klist -k` lists its principals",
             _UNKNOWN_SERVICE: (
                 f"Kerberos does not know the metastore as {self._service}: check its principal"
                 " (hive.metastore.kerberos.principal), the host's name in the address, and the"
                 " realm"
             ),
-            _NO_REALM: f"no KDC is known for the realm of {self._service} or {who}; see krb5.conf",
+            _NO_REALM: f"no KDC is known for the realm of {self._service} or {user}; see krb5.conf",
         }
         passing = {
             _TICKET_EXPIRED: "the tickets have expired; the process that renews them (kinit,"
@@ -226,8 +226,8 @@ def service_of(login: KerberosLogin, host: str) -> str:
     the host's canonical name and request a ticket for that name.
     """
     service, _, rest = login.service.partition("/")
-    name, at, realm = rest.partition("@")
-    return f"{service}/{host.lower() if name == '_HOST' else name}{at}{realm}"
+    name, separator, realm = rest.partition("@")
+    return f"{service}/{host.lower() if name == '_HOST' else name}{separator}{realm}"
 
 
 def _check_keytab(login: KerberosLogin) -> None:
@@ -247,7 +247,7 @@ def _check_keytab(login: KerberosLogin) -> None:
             " machine that connects to the metastore and be readable by the connecting process"
         ) from error
     if len(first) <= _KEYTAB_HEADER_BYTES or first[:_KEYTAB_HEADER_BYTES] not in _KEYTAB_HEADERS:
-        what = "is empty" if not first else "is not a keytab, or holds no key"
+        fault = "is empty" if not first else "is not a keytab, or holds no key"
         raise ConfigurationError(
-            f"the keytab {login.keytab} {what}. Export it again; `klist -k` shows what it holds"
+            f"the keytab {login.keytab} {fault}. Export it again; `klist -k` shows what it holds"
         )

@@ -201,13 +201,13 @@ def _take(gss: _Library, buffer: _Buffer) -> bytes:
 
 
 def _display(gss: _Library, code: int, kind: int) -> str:
-    more, texts = c_uint32(), []
+    context, texts = c_uint32(), []
     while True:
         out = _Buffer()
-        if gss.gss_display_status(c_uint32(), code, kind, _MECHANISM, more, out) & _FAILED:
+        if gss.gss_display_status(c_uint32(), code, kind, _MECHANISM, context, out) & _FAILED:
             break
         texts.append(_take(gss, out).decode(errors="replace"))
-        if not more.value:
+        if not context.value:
             break
     return ", ".join(texts)
 

@@ -27,13 +27,13 @@ class Rc4:
         """Encrypt or decrypt the next bytes; both are the same operation in RC4."""
         state, i, j = self._state, self._i, self._j
         stream = bytearray(len(data))
-        for at in range(len(data)):
+        for index in range(len(data)):
             i = (i + 1) & 255
             x = state[i]
             j = (j + x) & 255
             y = state[j]
             state[i], state[j] = y, x
-            stream[at] = state[(x + y) & 255]
+            stream[index] = state[(x + y) & 255]
         self._i, self._j = i, j
         mixed = int.from_bytes(stream, "big") ^ int.from_bytes(data, "big")
         return mixed.to_bytes(len(data), "big")

@@ -54,26 +54,26 @@ class Refusals:
             CountedRefusalError: the pause after the refusal is not over; the message repeats the
                 refusal.
         """
-        known = self._known.get(address)
-        is_early = known is not None and time.monotonic() < known.until_s
-        if known is not None and is_early and known.print == self._print():
+        refusal = self._known.get(address)
+        is_early = refusal is not None and time.monotonic() < refusal.until_s
+        if refusal is not None and is_early and refusal.print == self._print():
             raise CountedRefusalError(
-                f"{known.words}. The server was not asked again: after a refusal, the same secret"
-                f" is not sent for {known.pause_s:.0f} s, because too many tries lock the account"
+                f"{refusal.words}. The server was not asked again: after a refusal, the same secret"
+                f" is not sent for {refusal.pause_s:.0f} s, because too many tries lock the account"
             )
 
     def note(self, address: Address, error: ConnectError) -> None:
         """Store a counted refusal; each further refusal of the same secret doubles the pause."""
         if not isinstance(error, CountedRefusalError):
             return
-        known, now_s, found = self._known.get(address), time.monotonic(), self._print()
-        if known is not None and known.print == found:
-            if now_s < known.until_s:
+        refusal, now_s, fingerprint = self._known.get(address), time.monotonic(), self._print()
+        if refusal is not None and refusal.print == fingerprint:
+            if now_s < refusal.until_s:
                 return  # raised by `check`, before any contact with a server
-            pause_s = known.pause_s * 2
+            pause_s = refusal.pause_s * 2
         else:
             pause_s = _FIRST_PAUSE_S
-        self._known[address] = _Refusal(found, str(error), now_s + pause_s, pause_s)
+        self._known[address] = _Refusal(fingerprint, str(error), now_s + pause_s, pause_s)
 
     def _print(self) -> bytes:
         return hmac.digest(_KEY, self._secret(), "sha256")

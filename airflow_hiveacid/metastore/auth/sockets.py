@@ -43,16 +43,16 @@ def open_socket(endpoint: MetastoreEndpoint, address: Address) -> TSocket:
         ConnectError: no server answers at the address, or the TLS handshake failed.
         ConfigurationError: a certificate file is missing or unreadable.
     """
-    found = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
-    found.setTimeout(endpoint.connect_timeout_s * 1000)
+    thrift_socket = _tls(endpoint, address) if endpoint.transport.is_encrypted else _plain(address)
+    thrift_socket.setTimeout(endpoint.connect_timeout_s * 1000)
     token = _is_opening.set(True)
     try:
-        found.open()
+        thrift_socket.open()
     except TTransportException as error:
         raise ConnectError(f"{address}: {_reason(error)}") from error
     finally:
         _is_opening.reset(token)
-    return found
+    return thrift_socket
 
 
 def connect_named(
@@ -66,8 +66,8 @@ def connect_named(
     """
     del source_address  # http.client passes this argument
     trouble = OSError(f"{address[0]} has no address")
-    found = _look_up(partial(_of_stream, *address), address[0], timeout)
-    for *_, resolved in OUTAGES.tried(found):
+    addresses = _look_up(partial(_of_stream, *address), address[0], timeout)
+    for *_, resolved in OUTAGES.tried(addresses):
         try:
             connected = socket.create_connection(resolved[:2], timeout)
         except OSError as error:
@@ -161,10 +161,10 @@ class _Bounded:
         ask = super()._resolveAddr  # type: ignore[misc] # Thrift has no types
         thrift: Any = self
         try:
-            found = _look_up(ask, thrift.host, thrift._timeout)  # noqa: SLF001 - as its own code
+            addresses = _look_up(ask, thrift.host, thrift._timeout)  # noqa: SLF001 - as its own code
         except TimeoutError as error:
             raise TTransportException(TTransportException.NOT_OPEN, inner=error) from error
-        return OUTAGES.tried(found)
+        return OUTAGES.tried(addresses)
 
 
 class _PlainSocket(_Bounded, TSocket):  # type: ignore[misc] # Thrift has no types

@@ -161,7 +161,7 @@ def named_tokens(content: bytes) -> dict[str, DelegationToken]:
 
 def print_credentials(tokens: Mapping[str, DelegationToken]) -> bytes:
     """Serialize a dict from alias to token as a credentials file, which `named_tokens` reads."""
-    found = [_MAGIC, b"\0", _printed(len(tokens))]
+    parts = [_MAGIC, b"\0", _printed(len(tokens))]
     for alias, token in tokens.items():
         for part in (
             alias.encode(),
@@ -170,9 +170,9 @@ def print_credentials(tokens: Mapping[str, DelegationToken]) -> bytes:
             token.kind.encode(),
             token.service.encode(),
         ):
-            found += [_printed(len(part)), part]
+            parts += [_printed(len(part)), part]
     # The count of secret keys is 0. Secret keys would follow the tokens.
-    return b"".join([*found, _printed(0)])
+    return b"".join([*parts, _printed(0)])
 
 
 def _printed(number: int) -> bytes:

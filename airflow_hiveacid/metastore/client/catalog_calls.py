@@ -186,8 +186,8 @@ class CatalogCalls:
         if table.is_partitioned:
             # Read only the names. Suppose that all partitions in a request for whole partitions are
             # missing. Then 4.0.1 runs a failed SQL query, and after it a slow query.
-            there = set(self._partition_names(table.ref))
-            missing = [name for name in dict.fromkeys(names) if str(name) not in there]
+            existing_names = set(self._partition_names(table.ref))
+            missing = [name for name in dict.fromkeys(names) if str(name) not in existing_names]
             if missing:
                 self._add(table, missing, locations or {})
         return self.get_partitions(table, names)
@@ -238,11 +238,11 @@ class CatalogCalls:
         if table.is_partitioned:
             return self._forget_partitions(table, partitions, context)
         raw = self._raw_table(table.ref)
-        kept = catalog.without_statistics(raw.parameters)
-        if kept is None:
+        parameters = catalog.without_statistics(raw.parameters)
+        if parameters is None:
             self._leave_write_id(table.ref, raw, context)
             return 0
-        raw.parameters = kept
+        raw.parameters = parameters
         self._send_table(table.ref, raw, context)
         return 1
 
@@ -276,9 +276,9 @@ class CatalogCalls:
         for chunk in _chunks(marked, _most_definitions(table)):
             changed = []
             for partition in self._raw_partitions(table.ref, chunk):
-                kept = catalog.without_statistics(partition.parameters)
-                if kept is not None:
-                    partition.parameters = kept
+                parameters = catalog.without_statistics(partition.parameters)
+                if parameters is not None:
+                    partition.parameters = parameters
                     changed.append(partition)
             if changed:
                 self._send_partitions(table.ref, changed, context)
@@ -288,7 +288,7 @@ class CatalogCalls:
     def _partition_infos(self, table: TableInfo, names: Sequence[str]) -> tuple[PartitionInfo, ...]:
         """Return partitions sorted by name; partitions of a full-ACID table have no storage set."""
         if table.kind is not TransactionalKind.FULL_ACID:
-            found = [
+            infos = [
                 info
                 for chunk in _chunks(names, _most_definitions(table))
                 for info in catalog.whole_partition_infos(
@@ -296,8 +296,8 @@ class CatalogCalls:
                 )
             ]
         else:
-            found = [catalog.partition_info(table, p) for p in self._locations(table.ref, names)]
-        return catalog.by_name(found)
+            infos = [catalog.partition_info(table, p) for p in self._locations(table.ref, names)]
+        return catalog.by_name(infos)
 
     def _partition_names(self, ref: TableRef) -> list[str]:
         names: list[str] = self._connection.catalog_call(
@@ -332,13 +332,13 @@ class CatalogCalls:
         method = "get_partitions_by_names"
 
         def send(part: Sequence[str]) -> list[Struct]:
-            found: list[Struct] = call(
+            partitions: list[Struct] = call(
                 method, ref.db, ref.name, list(part), repeat=Repeat.SAFE, faults=faults
             )
-            return found
+            return partitions
 
-        for found in self._connection.calls_for(method, names, _PARTITIONS_PER_CALL, send):
-            yield from found
+        for partitions in self._connection.calls_for(method, names, _PARTITIONS_PER_CALL, send):
+            yield from partitions
 
     def _add(
         self,
@@ -455,6 +455,6 @@ def _most_definitions(table: TableInfo) -> int:
     return max(1, min(_PARTITIONS_PER_CALL, _COLUMNS_PER_CALL // max(1, len(table.columns))))
 
 
-def _chunks(items: Sequence[_Item], most: int = _PARTITIONS_PER_CALL) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), most):
-        yield items[start : start + most]
+def _chunks(items: Sequence[_Item], size: int = _PARTITIONS_PER_CALL) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -226,11 +226,11 @@ class Connection:
         Raises:
             HiveAcidError: as `send` does, for a call with a single item.
         """
-        key, at, is_smaller = (self.endpoint.uris, method), 0, False
+        key, offset, is_smaller = (self.endpoint.uris, method), 0, False
         accepted, since = _accepted.get(key, (most, 0.0))
         size = min(most, accepted) if time.monotonic() - since < _ACCEPTED_FOR_S else most
-        while at < len(items):
-            part = items[at : at + size]
+        while offset < len(items):
+            part = items[offset : offset + size]
             try:
                 answer = send(part)
             except (MetastoreCallError, MetastoreUnavailableError) as error:
@@ -241,7 +241,7 @@ class Connection:
                 continue
             if is_smaller:
                 _accepted[key] = size, time.monotonic()
-            at += len(part)
+            offset += len(part)
             yield answer
 
     def hms(self) -> HMSClient:
@@ -303,12 +303,12 @@ class Connection:
         while True:
             try:
                 return self._call_now(stubs, call)
-            except _NotDoneError as found:
-                error = found.plain
-            except MetastoreUnavailableError as found:
+            except _NotDoneError as failure:
+                error = failure.plain
+            except MetastoreUnavailableError as failure:
                 if call.repeat is Repeat.NEVER:
                     raise
-                error = found
+                error = failure
             if self._patience_s() <= pause_s:
                 raise error
             _log.warning("%s; retrying in %.1f s", error, pause_s)
@@ -362,7 +362,7 @@ class Connection:
 
     def _method(self, stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
         try:
-            found: Callable[..., Struct] = getattr(stubs(), call.method)
+            stub: Callable[..., Struct] = getattr(stubs(), call.method)
         except MetastoreUnavailableError as error:
             raise _NotDoneError(error) from error
         except ConfigurationError as error:
@@ -373,7 +373,7 @@ class Connection:
             away = self._unavailable(call.method, f"{error}. An earlier call could read it")
             away.__cause__ = error
             raise _NotDoneError(away) from error
-        return found
+        return stub
 
     def _given_up(self, call: _Call, cause: Exception) -> MetastoreUnavailableError:
         if isinstance(cause, MismatchedReplyError):

@@ -59,8 +59,8 @@ class ConstraintCalls:
 
         request = ttypes.PrimaryKeysRequest(db_name=ref.db, tbl_name=ref.name)
         answer = self._connection.catalog_call("get_primary_keys", request, repeat=Repeat.SAFE)
-        found = sorted(answer.primaryKeys or (), key=lambda column: column.key_seq)
-        return tuple(column.column_name.lower() for column in found)
+        columns = sorted(answer.primaryKeys or (), key=lambda column: column.key_seq)
+        return tuple(column.column_name.lower() for column in columns)
 
     def _ask(self, method: str, request: object) -> Any:  # noqa: ANN401 - generated code has no types
         return self._connection.call(method, request, repeat=Repeat.SAFE)

@@ -79,9 +79,9 @@ class EventCalls:
             yield from map(_event, events)
             last = events[-1].eventId
 
-    def _page(self, last: int, most: int) -> list[Struct]:
+    def _page(self, last: int, limit: int) -> list[Struct]:
         answer = self._connection.call(
-            "get_next_notification", _request(last, most), repeat=Repeat.NEVER
+            "get_next_notification", _request(last, limit), repeat=Repeat.NEVER
         )
         return list(answer.events)
 
@@ -95,15 +95,15 @@ class EventCalls:
     def _whole(self, head: Struct) -> Struct:
         try:
             # The log may have gaps. If the event was deleted, the response is a later event.
-            found = self._page(head.eventId - 1, 1)
+            events = self._page(head.eventId - 1, 1)
         except MetastoreAnswerError:
             return head
-        return found[0] if found and found[0].eventId == head.eventId else head
+        return events[0] if events and events[0].eventId == head.eventId else head
 
 
-def _request(last: int, most: int) -> ttypes.NotificationEventRequest:
+def _request(last: int, limit: int) -> ttypes.NotificationEventRequest:
     return ttypes.NotificationEventRequest(
-        lastEvent=last, maxEvents=most, eventTypeSkipList=_SKIPPED
+        lastEvent=last, maxEvents=limit, eventTypeSkipList=_SKIPPED
     )
 
 

@@ -75,8 +75,8 @@ def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
         events: the events in ascending order; only events at the beginning may be missing.
         ref: the name that the table has after these events.
     """
-    given: dict[TxnId, WriteId] = {}
-    found: dict[WriteId, int] = {}
+    write_ids: dict[TxnId, WriteId] = {}
+    commit_times: dict[WriteId, int] = {}
     latest_s = 0
     for event in events:
         latest_s = max(latest_s, event.time_s)
@@ -84,16 +84,16 @@ def commits_of(events: Iterable[Event], ref: TableRef) -> Mapping[WriteId, int]:
             return {}
         match event.kind:
             case "ALLOC_WRITE_ID_EVENT":
-                given |= _given(event.message, ref)
-            case "COMMIT_TXN" if given:
-                write_id = given.pop(_committed(event.message), None)
+                write_ids |= _given(event.message, ref)
+            case "COMMIT_TXN" if write_ids:
+                write_id = write_ids.pop(_committed(event.message), None)
                 if write_id is not None:
-                    found[write_id] = event.time_s
+                    commit_times[write_id] = event.time_s
             case "CREATE_TABLE" | "DROP_TABLE" if event.table == str(ref):
-                given, found = {}, {}
+                write_ids, commit_times = {}, {}
             case "ALTER_TABLE" if _may_rename(event.message, ref):
-                given, found = {}, {}
-    return found
+                write_ids, commit_times = {}, {}
+    return commit_times
 
 
 def _given(message: str, ref: TableRef) -> dict[TxnId, WriteId]:
@@ -112,11 +112,11 @@ def _may_rename(message: str, ref: TableRef) -> bool:
     """Return True if an ALTER added or removed this table name, or if its message is unreadable."""
     body = _json(message)
     try:
-        before, after = (
+        old_table, new_table = (
             json.loads(body[key]) for key in ("tableObjBeforeJson", "tableObjAfterJson")
         )
         was, became = (
-            _is_of(table[_DB][_TEXT], table[_NAME][_TEXT], ref) for table in (before, after)
+            _is_of(table[_DB][_TEXT], table[_NAME][_TEXT], ref) for table in (old_table, new_table)
         )
     except (KeyError, TypeError, ValueError):
         return True

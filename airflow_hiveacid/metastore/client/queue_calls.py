@@ -109,9 +109,9 @@ class QueueCalls:
         wire = ttypes.FindNextCompactRequest(
             workerId=worker_id, workerVersion=worker_version, poolName=pool
         )
-        found = self._connection.call("find_next_compact2", wire, repeat=Repeat.NEVER).ci
+        compaction = self._connection.call("find_next_compact2", wire, repeat=Repeat.NEVER).ci
         with self._connection.translating("find_next_compact2"):
-            return None if found is None else _claim(found)
+            return None if compaction is None else _claim(compaction)
 
     def update_compactor_state(self, claim: ClaimedCompaction, txn_id: TxnId) -> None:
         """See QueuePort."""
@@ -219,24 +219,24 @@ def _entry(item: Struct) -> CompactionEntry | None:
     )
 
 
-def _claim(found: Struct) -> ClaimedCompaction:
+def _claim(compaction: Struct) -> ClaimedCompaction:
     return ClaimedCompaction(
-        entry_id=found.id,
-        table=TableRef(found.dbname, found.tablename),
-        partition=_partition(found.partitionname),
-        compaction_type=_type(found),
-        run_as=found.runas,
-        properties=found.properties,
-        has_too_many_aborts=found.toomanyaborts,
-        has_old_abort=found.hasoldabort,
-        state=found.state,
-        worker_id=found.workerId,
-        start_ms=found.start,
-        highest_write_id=WriteId(found.highestWriteId) if found.highestWriteId else None,
-        error_message=found.errorMessage,
-        enqueued_ms=found.enqueueTime,
-        retry_retention=found.retryRetention,
-        pool=found.poolname,
+        entry_id=compaction.id,
+        table=TableRef(compaction.dbname, compaction.tablename),
+        partition=_partition(compaction.partitionname),
+        compaction_type=_type(compaction),
+        run_as=compaction.runas,
+        properties=compaction.properties,
+        has_too_many_aborts=compaction.toomanyaborts,
+        has_old_abort=compaction.hasoldabort,
+        state=compaction.state,
+        worker_id=compaction.workerId,
+        start_ms=compaction.start,
+        highest_write_id=WriteId(compaction.highestWriteId) if compaction.highestWriteId else None,
+        error_message=compaction.errorMessage,
+        enqueued_ms=compaction.enqueueTime,
+        retry_retention=compaction.retryRetention,
+        pool=compaction.poolname,
     )
 
 

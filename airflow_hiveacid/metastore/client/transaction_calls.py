@@ -174,30 +174,30 @@ class TransactionCalls:
         self, refs: Iterable[TableRef], txns: ValidTxnList
     ) -> dict[TableRef, ValidWriteIdList]:
         """See TransactionPort."""
-        wanted = sorted(set(refs))
-        if not wanted:
+        unique_refs = sorted(set(refs))
+        if not unique_refs:
             return {}
         request = ttypes.GetValidWriteIdsRequest(
-            fullTableNames=[str(ref) for ref in wanted], validTxnList=txns.text()
+            fullTableNames=[str(ref) for ref in unique_refs], validTxnList=txns.text()
         )
         answer = self._connection.call("get_valid_write_ids", request, repeat=Repeat.SAFE)
-        found = {}
+        lists = {}
         for item in answer.tblValidWriteIds:
             ref = TableRef.parse(item.fullTableName)
             opened, aborted = _split(item.invalidWriteIds, item.abortedBits)
-            found[ref] = ValidWriteIdList(
+            lists[ref] = ValidWriteIdList(
                 table=ref,
                 high_watermark=WriteId(item.writeIdHighWaterMark),
                 open=tuple(WriteId(i) for i in opened),
                 aborted=tuple(WriteId(i) for i in aborted),
                 min_open_write_id=item.minOpenWriteId,
             )
-        if set(found) != set(wanted):
-            missing = ", ".join(str(ref) for ref in wanted if ref not in found)
+        if set(lists) != set(unique_refs):
+            missing = ", ".join(str(ref) for ref in unique_refs if ref not in lists)
             raise MetastoreCallError(
                 method="get_valid_write_ids", reason=f"the response lacks {missing}"
             )
-        return found
+        return lists
 
     def max_write_id(self, ref: TableRef) -> WriteId:
         """See TransactionPort."""
@@ -247,7 +247,7 @@ class TransactionCalls:
         """See TransactionPort."""
         answer = self._connection.call("get_open_txns_info", repeat=Repeat.SAFE)
         with self._connection.translating("get_open_txns_info"):
-            found = [
+            txns = [
                 OpenTxn(
                     txn_id=TxnId(item.id),
                     state=received(_STATES, TxnState, item.state, what="state"),
@@ -258,7 +258,7 @@ class TransactionCalls:
                 )
                 for item in answer.open_txns
             ]
-        return tuple(sorted(found, key=lambda txn: txn.txn_id))
+        return tuple(sorted(txns, key=lambda txn: txn.txn_id))
 
 
 def user_name(connection: Connection) -> str:
@@ -283,8 +283,8 @@ def _aborted_or_conflict(txn_id: TxnId, text: str) -> HiveAcidError:
     # In both cases, the server committed nothing. If Hive changes the message, only our error
     # becomes less precise.
     if _CONFLICT in text:
-        found = _WINNER.search(text)
-        winner = Winner(txn_id=int(found[1])) if found else None
+        match = _WINNER.search(text)
+        winner = Winner(txn_id=int(match[1])) if match else None
         return WriteConflictError(txn_id=txn_id, reason=text, winner=winner)
     return _aborted(txn_id, text)
 
@@ -292,12 +292,12 @@ def _aborted_or_conflict(txn_id: TxnId, text: str) -> HiveAcidError:
 def _split(ids: Sequence[int], aborted_bits: bytes) -> tuple[list[int], list[int]]:
     """Split IDs into open and aborted; a java.util.BitSet marks the positions of aborted IDs."""
     aborted = set(_set_bits(aborted_bits))
-    opened = [i for at, i in enumerate(ids) if at not in aborted]
-    return opened, [i for at, i in enumerate(ids) if at in aborted]
+    opened = [i for index, i in enumerate(ids) if index not in aborted]
+    return opened, [i for index, i in enumerate(ids) if index in aborted]
 
 
 def _set_bits(data: bytes) -> Iterator[int]:
-    for at, byte in enumerate(data):
+    for index, byte in enumerate(data):
         for bit in range(8):
             if byte >> bit & 1:
-                yield at * 8 + bit
+                yield index * 8 + bit

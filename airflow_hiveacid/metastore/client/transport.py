@@ -70,8 +70,8 @@ def _mechanism(endpoint: MetastoreEndpoint, address: Address) -> Mechanism | Non
         case KerberosLogin() as login:
             return Kerberos(login, address.host, timeout_s=endpoint.connect_timeout_s)
         case TokenLogin() as login:
-            least = login.least(is_encrypted=endpoint.transport.is_encrypted)
-            return DigestMd5(read_token(login), least)
+            minimum = login.least(is_encrypted=endpoint.transport.is_encrypted)
+            return DigestMd5(read_token(login), minimum)
         case PasswordLogin() as login:
             return Plain(login)
         case _:  # the endpoint rejects all other logins over a socket

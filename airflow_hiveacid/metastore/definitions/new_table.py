@@ -100,13 +100,13 @@ def define(  # noqa: PLR0913 - a table needs that many
 
 
 def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
-    found = _FORMATS.get(stored_as.lower())
-    if found is None or (found is not FileFormat.ORC and not insert_only):
+    file_format = _FORMATS.get(stored_as.lower())
+    if file_format is None or (file_format is not FileFormat.ORC and not insert_only):
         raise ConfigurationError(
             f"{table}: stored_as must be orc, or parquet, avro or textfile with insert_only, found"
             f" {stored_as!r}"
         )
-    return found
+    return file_format
 
 
 def ensure_table(client: MetastorePort, new: NewTable) -> bool:
@@ -117,15 +117,15 @@ def ensure_table(client: MetastorePort, new: NewTable) -> bool:
         MetastoreCallError: the database does not exist, or the server refuses the definition.
     """
     try:
-        found = client.get_table(new.ref)
+        table = client.get_table(new.ref)
     except TableNotFoundError:
         try:
             client.create_table(new)
         except MetastoreCallError as refusal:
-            found = _made_by_another(client, new.ref, refusal)
+            table = _made_by_another(client, new.ref, refusal)
         else:
             return True
-    if wrong := differences(new, found):
+    if wrong := differences(new, table):
         raise TableDiffersError(table=new.ref, differences=wrong)
     return False
 
@@ -147,11 +147,11 @@ def differences(new: NewTable, found: TableInfo) -> tuple[str, ...]:
     if new.location is not None:
         facts["location"] = (_path(new.location), _path(found.location))
     return tuple(
-        f"its {fact} are {there or 'none'} instead of {asked or 'none'}"
+        f"its {fact} are {actual or 'none'} instead of {expected or 'none'}"
         if fact.endswith("s")
-        else f"its {fact} is {there} instead of {asked}"
-        for fact, (asked, there) in facts.items()
-        if asked != there
+        else f"its {fact} is {actual} instead of {expected}"
+        for fact, (expected, actual) in facts.items()
+        if expected != actual
     )
 
 
@@ -165,10 +165,10 @@ def _made_by_another(
         raise refusal from None
 
 
-def _columns(given: Mapping[str, str]) -> tuple[Column, ...]:
+def _columns(types: Mapping[str, str]) -> tuple[Column, ...]:
     return tuple(
         Column(name=name.strip().lower(), type=str(parse_type(type_text)))
-        for name, type_text in given.items()
+        for name, type_text in types.items()
     )
 
 

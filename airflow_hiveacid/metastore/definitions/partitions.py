@@ -48,14 +48,14 @@ def add_partitions(
         ConfigurationError: the values do not identify a partition of the table.
     """
     table = transactional_table(client, asked.target)
-    wanted = {_whole_name(table, new.values): new.location for new in asked.partitions}
-    if len(wanted) < len(asked.partitions):
+    locations = {_whole_name(table, new.values): new.location for new in asked.partitions}
+    if len(locations) < len(asked.partitions):
         raise ConfigurationError(f"table {table.ref}: a partition is named twice")
-    known = client.get_partitions(table, _known(client, table, wanted))
-    there = {partition.name: partition.location for partition in known}
+    partitions = client.get_partitions(table, _known(client, table, locations))
+    actual = {partition.name: partition.location for partition in partitions}
     may_be_there = asked.if_not_exists or (before is not None and before.is_of(table))
-    for name, location in wanted.items():
-        if name not in there:
+    for name, location in locations.items():
+        if name not in actual:
             continue
         if not may_be_there:
             raise DefinitionError(
@@ -63,13 +63,13 @@ def add_partitions(
                 detail=f"has partition {name} already; write ADD IF NOT EXISTS PARTITION to accept"
                 " that",
             )
-        if location is not None and not same_directory(location, there[name]):
+        if location is not None and not same_directory(location, actual[name]):
             raise DefinitionError(
-                table=table.ref, detail=f"has partition {name} at {there[name]}, not at {location}"
+                table=table.ref, detail=f"has partition {name} at {actual[name]}, not at {location}"
             )
-    missing = tuple(name for name in wanted if name not in there)
+    missing = tuple(name for name in locations if name not in actual)
     for name in missing:
-        _check_location(table, name, wanted[name])
+        _check_location(table, name, locations[name])
     if not missing:
         return None
     return DefinitionWork(
@@ -106,14 +106,14 @@ def drop_partitions(
         ConfigurationError: values do not fit the table's partition columns.
     """
     table = transactional_table(client, asked.target)
-    everything = client.partition_names(table)
+    all_names = client.partition_names(table)
     is_again = before is not None and before.is_of(table)
     doomed: dict[PartitionName, None] = {}
     for values in asked.partitions:
-        found = matching(table, values, everything)
-        if not found and not (asked.if_exists or is_again):
+        matches = matching(table, values, all_names)
+        if not matches and not (asked.if_exists or is_again):
             raise PartitionNotFoundError(table=table.ref, partition=dict(values))
-        doomed |= dict.fromkeys(found)
+        doomed |= dict.fromkeys(matches)
     births = client.partition_births(table, tuple(doomed)) if doomed else {}
     if before is not None and is_again:
         # An earlier try may have dropped some partitions. Keep partitions created after that try.
@@ -138,11 +138,11 @@ def matching(
     Raises:
         ConfigurationError: values do not fit the table's partition columns.
     """
-    wanted = _spelt(table, values)
+    spec = _spelt(table, values)
     return tuple(
         name
         for name in names
-        if all(dict(zip(name.columns, name.values, strict=True))[c] == v for c, v in wanted.items())
+        if all(dict(zip(name.columns, name.values, strict=True))[c] == v for c, v in spec.items())
     )
 
 
@@ -156,13 +156,13 @@ def whole_partition(table: TableInfo, values: PartitionValues) -> PartitionName:
 
 
 def _whole_name(table: TableInfo, values: PartitionValues) -> PartitionName:
-    wanted = _spelt(table, values)
-    missing = [c.name for c in table.partition_columns if c.name not in wanted]
+    spec = _spelt(table, values)
+    missing = [c.name for c in table.partition_columns if c.name not in spec]
     if missing:
         raise ConfigurationError(
             f"table {table.ref}: partition column {missing[0]!r} has no value; give one to each"
         )
-    return table.partition_name([wanted[c.name] for c in table.partition_columns])
+    return table.partition_name([spec[c.name] for c in table.partition_columns])
 
 
 def _spelt(table: TableInfo, values: PartitionValues) -> Mapping[str, str]:
@@ -187,8 +187,8 @@ def _spelt(table: TableInfo, values: PartitionValues) -> Mapping[str, str]:
 
 
 def _known(
-    client: MetastorePort, table: TableInfo, wanted: Mapping[PartitionName, object]
+    client: MetastorePort, table: TableInfo, names: Mapping[PartitionName, object]
 ) -> tuple[PartitionName, ...]:
     # List all names first: `get_partitions` causes an SQL error in 4.0.1 if no partition exists.
-    everything = set(client.partition_names(table))
-    return tuple(name for name in wanted if name in everything)
+    all_names = set(client.partition_names(table))
+    return tuple(name for name in names if name in all_names)

@@ -80,12 +80,12 @@ def create_table(
         DefinitionError: the table exists, and the statement has no IF NOT EXISTS.
     """
     new = new_table(asked)
-    found = found_table(client, new.ref)
-    if found is None:
+    table = found_table(client, new.ref)
+    if table is None:
         # With IF NOT EXISTS, it is no error if a different client creates the same table first.
         make = partial(ensure_table, client) if asked.if_not_exists else client.create_table
         return DefinitionWork(do=partial(make, new), before=Before())
-    if wrong := differences(new, found):
+    if wrong := differences(new, table):
         raise TableDiffersError(table=new.ref, differences=wrong)
     if asked.if_not_exists or before is not None:
         return None
@@ -130,17 +130,17 @@ def drop_table(
         TableNotFoundError: the table does not exist, and the statement has no IF EXISTS.
     """
     ref = TableRef.parse(asked.target)
-    found = found_table(client, ref)
-    if found is None:
+    table = found_table(client, ref)
+    if table is None:
         if asked.if_exists or before is not None:
             return None
         raise TableNotFoundError(table=ref)
-    if before is not None and not before.is_of(found):
+    if before is not None and not before.is_of(table):
         _log.warning("an earlier try dropped table=%s; the table that exists now stays", ref)
         return None
-    _check_transactional(found)
+    _check_transactional(table)
     drop = partial(client.drop_table, ref, purge=asked.purge)
-    return DefinitionWork(do=drop, before=Before(table_id=found.table_id), ref=ref)
+    return DefinitionWork(do=drop, before=Before(table_id=table.table_id), ref=ref)
 
 
 def add_columns(
@@ -175,20 +175,20 @@ def change_column(client: MetastorePort, asked: ChangeColumn) -> DefinitionWork 
     """
     table = transactional_table(client, asked.target)
     _check_cascade(table, asked)
-    (wanted,) = _columns((asked.column,))
-    found = next((c for c in table.columns if c.name == wanted.name), None)
-    if found is None:
-        if any(c.name == wanted.name for c in table.partition_columns):
-            raise _refused(table, f"{wanted.name!r} is a partition column and cannot be changed")
+    (column,) = _columns((asked.column,))
+    previous = next((c for c in table.columns if c.name == column.name), None)
+    if previous is None:
+        if any(c.name == column.name for c in table.partition_columns):
+            raise _refused(table, f"{column.name!r} is a partition column and cannot be changed")
         names = tuple(c.name for c in table.columns)
-        raise UnknownColumnError(table=table.ref, column=wanted.name, known=names)
-    if _alike((found,), (wanted,)):
+        raise UnknownColumnError(table=table.ref, column=column.name, known=names)
+    if _alike((previous,), (column,)):
         if asked.column.comment is None:
             return None
     else:
-        _check_type(table, found, wanted)
+        _check_type(table, previous, column)
     change = TableChange(
-        changed=(wanted,),
+        changed=(column,),
         comments=_comments((asked.column,)),
         cascade=asked.cascade,
     )
@@ -205,17 +205,17 @@ def rename_table(
         DefinitionError: a different table already has the new name.
     """
     ref, new_ref = TableRef.parse(asked.target), TableRef.parse(asked.new_name)
-    found, there = found_table(client, ref), found_table(client, new_ref)
-    if before is not None and before.is_of(there) and not before.is_of(found):
+    table, occupant = found_table(client, ref), found_table(client, new_ref)
+    if before is not None and before.is_of(occupant) and not before.is_of(table):
         return None
-    if found is None:
+    if table is None:
         raise TableNotFoundError(table=ref)
-    _check_transactional(found)
-    if there is not None:
+    _check_transactional(table)
+    if occupant is not None:
         raise DefinitionError(
             table=ref, detail=f"cannot be renamed to {new_ref}: a table of that name exists"
         )
-    return _change(client, found, TableChange(name=new_ref))
+    return _change(client, table, TableChange(name=new_ref))
 
 
 def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWork | None:
@@ -225,11 +225,11 @@ def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWor
         DefinitionError: the statement sets a property that statements must not set.
     """
     table = transactional_table(client, asked.target)
-    wanted = dict(asked.properties)
-    _check_parameters(table, wanted, why_not_set)
-    if all(table.parameters.get(name) == value for name, value in wanted.items()):
+    properties = dict(asked.properties)
+    _check_parameters(table, properties, why_not_set)
+    if all(table.parameters.get(name) == value for name, value in properties.items()):
         return None
-    return _set(client, table, wanted)
+    return _set(client, table, properties)
 
 
 def unset_properties(
@@ -243,12 +243,12 @@ def unset_properties(
     """
     table = transactional_table(client, asked.target)
     _check_parameters(table, asked.names, why_fixed)
-    there = [name for name in asked.names if name in table.parameters]
+    names = [name for name in asked.names if name in table.parameters]
     may_lack = asked.if_exists or (before is not None and before.is_of(table))
-    if len(there) < len(asked.names) and not may_lack:
-        missing = next(name for name in asked.names if name not in there)
+    if len(names) < len(asked.names) and not may_lack:
+        missing = next(name for name in asked.names if name not in names)
         raise _refused(table, f"has no property {missing!r}; write UNSET TBLPROPERTIES IF EXISTS")
-    return _set(client, table, dict.fromkeys(there)) if there else None
+    return _set(client, table, dict.fromkeys(names)) if names else None
 
 
 def transactional_table(client: MetastorePort, name: str) -> TableInfo:
@@ -310,30 +310,30 @@ def _check_cascade(table: TableInfo, asked: AddColumns | ChangeColumn) -> None:
 
 
 def _check_new_names(table: TableInfo, added: Sequence[Column]) -> None:
-    known = set(table.column_names)
+    names = set(table.column_names)
     for column in added:
-        if column.name in known:
+        if column.name in names:
             raise _refused(table, f"has a column {column.name!r} already, or it is added twice")
-        known.add(column.name)
+        names.add(column.name)
 
 
-def _check_type(table: TableInfo, found: Column, wanted: Column) -> None:
+def _check_type(table: TableInfo, previous: Column, column: Column) -> None:
     if table.storage.format is not FileFormat.ORC:
         raise _refused(
             table,
             f"is stored as {table.storage}, and readers convert such files differently. So column"
-            f" {found.name!r} stays {found.type}; add a column of the new type",
+            f" {previous.name!r} stays {previous.type}; add a column of the new type",
         )
-    if found.name in table.bucket_columns:
+    if previous.name in table.bucket_columns:
         raise _refused(
             table,
-            f"is bucketed by column {found.name!r}, and the column's hash depends on its type;"
+            f"is bucketed by column {previous.name!r}, and the column's hash depends on its type;"
             " create a new table and INSERT INTO it",
         )
-    if why := why_no_change(found.type, wanted.type):
+    if why := why_no_change(previous.type, column.type):
         raise _refused(
             table,
-            f"column {found.name!r} cannot become {wanted.type}: {why}. Add a column of the new"
+            f"column {previous.name!r} cannot become {column.type}: {why}. Add a column of the new"
             " type and UPDATE it",
         )
 
@@ -342,13 +342,13 @@ def _refused(table: TableInfo, detail: str) -> DefinitionError:
     return DefinitionError(table=table.ref, detail=detail)
 
 
-def _columns(given: Sequence[NewColumn]) -> tuple[Column, ...]:
-    return tuple(Column(name=c.name.lower(), type=str(parse_type(c.type))) for c in given)
+def _columns(columns: Sequence[NewColumn]) -> tuple[Column, ...]:
+    return tuple(Column(name=c.name.lower(), type=str(parse_type(c.type))) for c in columns)
 
 
-def _alike(some: Sequence[Column], others: Sequence[Column]) -> bool:
-    return [(c.name, parse_type(c.type)) for c in some] == [
-        (c.name, parse_type(c.type)) for c in others
+def _alike(first: Sequence[Column], second: Sequence[Column]) -> bool:
+    return [(c.name, parse_type(c.type)) for c in first] == [
+        (c.name, parse_type(c.type)) for c in second
     ]
 
 

@@ -64,8 +64,8 @@ def endpoint_here(
         return endpoint
     if _is_there(login, environment):
         return endpoint
-    found = _by_sparks_keytab(login, setting) or _by_token(login, environment)
-    return endpoint if found is None else replace(endpoint, login=found)
+    new_login = _by_sparks_keytab(login, setting) or _by_token(login, environment)
+    return endpoint if new_login is None else replace(endpoint, login=new_login)
 
 
 def _is_there(login: KerberosLogin, environment: Mapping[str, str]) -> bool:
@@ -101,9 +101,9 @@ def _by_sparks_keytab(login: KerberosLogin, setting: Callable[[str], str | None]
 def _by_token(login: KerberosLogin, environment: Mapping[str, str]) -> Login | None:
     if not environment.get(CONTAINER_FILE):
         return None
-    found = TokenLogin(protection=login.protection)
+    token_login = TokenLogin(protection=login.protection)
     try:
-        token = read_token(found)
+        token = read_token(token_login)
         owner = token.owner if login.client else None
     except (ConfigurationError, ValueError) as error:
         log.warning("there is no login for the metastore in this container: %s", error)
@@ -116,7 +116,7 @@ def _by_token(login: KerberosLogin, environment: Mapping[str, str]) -> Login | N
         )
         return None
     log.info("logging in to the metastore with Spark's delegation token")
-    return found
+    return token_login
 
 
 def _is_same(client: str, owner: str) -> bool:

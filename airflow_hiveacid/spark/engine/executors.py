@@ -51,8 +51,8 @@ def await_executor(spark: SparkSession, timeout_s: float) -> None:
 
 def _has_executor(spark: SparkSession) -> bool:
     # The map of executors also contains the driver.
-    known = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001 - there is no public way
-    return bool(known > 1)
+    count = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # noqa: SLF001 - there is no public way
+    return bool(count > 1)
 
 
 def _ask(spark: SparkSession) -> None:

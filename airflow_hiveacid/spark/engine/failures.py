@@ -79,29 +79,29 @@ def typed_failures() -> Iterator[None]:
         yield
     except Exception as error:
         text = str(error)
-        if found := _LINE.search(text):
-            body = json.loads(found.group(1))
+        if match := _LINE.search(text):
+            body = json.loads(match.group(1))
             raise rebuild(body["type"], body["message"]) from error
-        if found := _UNREAD.search(text):
-            if found["why"] == "FILE_NOT_EXIST":
+        if match := _UNREAD.search(text):
+            if match["why"] == "FILE_NOT_EXIST":
                 raise StorageError(
-                    f"{found['path']} is missing: it was cleaned, or its partition was dropped,"
+                    f"{match['path']} is missing: it was cleaned, or its partition was dropped,"
                     " after it was listed. Nothing was written; run the job again"
                 ) from error
-            known = store_failure(text, found["path"])
-            raise known or CorruptFileError(path=found["path"], reason=_cause(text)) from error
-        if isinstance(error, Py4JJavaError) and (found := _TOO_LARGE.match(text)):
-            raise ValueTooLargeError(reason=found["what"]) from error
-        if isinstance(error, SPARK_ERRORS) and (known := store_failure(text, None)):
-            raise known from error
+            failure = store_failure(text, match["path"])
+            raise failure or CorruptFileError(path=match["path"], reason=_cause(text)) from error
+        if isinstance(error, Py4JJavaError) and (match := _TOO_LARGE.match(text)):
+            raise ValueTooLargeError(reason=match["what"]) from error
+        if isinstance(error, SPARK_ERRORS) and (failure := store_failure(text, None)):
+            raise failure from error
         raise
 
 
 def job_failure(error: Exception) -> JobFailedError:
     """Return an error of Spark as a typed error, without its stack trace and plan."""
-    found = _OF_PYTHON.findall(str(error))
-    kind = "a Python worker failed" if found else type(error).__name__
-    reason = (found[-1] if found else reason_of(error)).rstrip(".")
+    lines = _OF_PYTHON.findall(str(error))
+    kind = "a Python worker failed" if lines else type(error).__name__
+    reason = (lines[-1] if lines else reason_of(error)).rstrip(".")
     return JobFailedError(f"{kind}: {reason}. The driver's log has the details")
 
 
@@ -112,12 +112,12 @@ def beneath(error: BaseException) -> BaseException:
     """
     # If PySpark 3.5 does not know an error, the error has no Python class. But the cause of such an
     # error may have a class.
-    found = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
-    while found is not None:
-        cause = found.getCause()
-        if cause is not None and str(found.getMessage()).startswith(_WRITE_FAILED):
+    exception = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
+    while exception is not None:
+        cause = exception.getCause()
+        if cause is not None and str(exception.getMessage()).startswith(_WRITE_FAILED):
             return convert_exception(cause)
-        found = cause
+        exception = cause
     return error
 
 
@@ -134,8 +134,8 @@ def _cause(text: str) -> str:
 def condition_of(error: BaseException) -> str:
     """Return Spark's error condition, such as `UNRESOLVED_COLUMN.WITH_SUGGESTION`, or ""."""
     if not isinstance(error, PySparkException):
-        found = _CONDITION.search(reason_of(error))
-        return found[1] if found else ""
+        match = _CONDITION.search(reason_of(error))
+        return match[1] if match else ""
     # PySpark 3.5 calls the condition an error class; PySpark 4 has both names and deprecates the
     # old name.
     ask = getattr(error, "getCondition", None) or error.getErrorClass

@@ -38,11 +38,11 @@ class JavaNames:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - py4j's classes have no types
         """Look up a name in the JVM, and cache the result."""
-        found = getattr(self._found, name)
-        if isinstance(found, JavaPackage):
-            found = JavaNames(found)
-        vars(self)[name] = found
-        return found
+        member = getattr(self._found, name)
+        if isinstance(member, JavaPackage):
+            member = JavaNames(member)
+        vars(self)[name] = member
+        return member
 
 
 def jvm_of(spark: SparkSession) -> JavaNames:

@@ -96,11 +96,11 @@ def into_tasks(
     """
     sizes = [work(piece) for piece in pieces]
     even = sum(sizes) // max(1, _TASKS_PER_CORE * cores)
-    most = min(TASK_BYTES, max(even, _LEAST_BYTES))
+    limit = min(TASK_BYTES, max(even, _LEAST_BYTES))
     tasks: list[list[_T]] = []
-    size = most
+    size = limit
     for piece, own in zip(pieces, sizes, strict=True):
-        if not tasks or size + own > most or kind(piece) != kind(tasks[-1][-1]):
+        if not tasks or size + own > limit or kind(piece) != kind(tasks[-1][-1]):
             tasks.append([])
             size = 0
         tasks[-1].append(piece)

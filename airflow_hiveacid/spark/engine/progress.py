@@ -50,7 +50,7 @@ class StageReporter:
     def lines(self, active: list[StageState], now: float) -> Iterator[str]:
         """Yield the lines that are due for the running stages; `now` is in monotonic seconds."""
         ids = {state.stage_id for state in active}
-        for stage_id in [known for known in self._running if known not in ids]:
+        for stage_id in [running_id for running_id in self._running if running_id not in ids]:
             last, began, _ = self._running.pop(stage_id)
             if now - began >= _SHORT_S:
                 yield self._line(last, now - began, has_ended=True)
@@ -92,7 +92,7 @@ def active_stages(spark: SparkSession) -> list[StageState]:
     """Return the stages that run now."""
     # The public status tracker does not count rows.
     stages = spark.sparkContext._jsc.sc().statusStore().activeStages()  # noqa: SLF001 - as above
-    found = (stages.apply(at) for at in range(stages.size()))
+    running_stages = (stages.apply(index) for index in range(stages.size()))
     return [
         StageState(
             stage_id=stage.stageId(),
@@ -100,7 +100,7 @@ def active_stages(spark: SparkSession) -> list[StageState]:
             tasks=stage.numTasks(),
             rows=stage.inputRecords() + stage.shuffleReadRecords(),
         )
-        for stage in found
+        for stage in running_stages
     ]
 
 

@@ -117,21 +117,21 @@ def open_session(app_name: str) -> SparkSession:
             ) from error
     # The submitter's settings come from the JVM that spark-submit started.
     SparkContext._ensure_initialized()  # noqa: SLF001 - before this SparkConf is empty
-    given = SparkConf()
+    conf = SparkConf()
     builder = SparkSession.builder
-    if given.get("spark.app.name") is None:
+    if conf.get("spark.app.name") is None:
         builder = builder.appName(app_name)
     at_start: dict[str, bool | float | int | str | None] = {
-        key: given.get(key, value) for key, value in AT_START.items()
+        key: conf.get(key, value) for key, value in AT_START.items()
     }
     at_start[_SPECULATION] = "false"
     builder = builder.config(map=at_start)
-    options = given.get(_EXECUTOR_OPTIONS, "") or ""
+    options = conf.get(_EXECUTOR_OPTIONS, "") or ""
     if not names_a_zone(options):
         builder = builder.config(_EXECUTOR_OPTIONS, f"{options} {UTC_OPTION}".strip())
     spark = builder.getOrCreate()
     _check_tasks_run_once(spark)
-    if not names_a_zone(given.get(_DRIVER_OPTIONS, "") or ""):
+    if not names_a_zone(conf.get(_DRIVER_OPTIONS, "") or ""):
         zones = jvm_of(spark).java.util.TimeZone
         zones.setDefault(zones.getTimeZone("UTC"))
     _give_up_other_meanings(spark)
@@ -160,15 +160,15 @@ def check_session(spark: SparkSession) -> None:
     Raises:
         ConfigurationError: a setting was changed, so a statement could store different values.
     """
-    found = _explicit_settings(spark)
+    conf = _explicit_settings(spark)
     changed = [
         f"{key}={has}"
         for key, value in _SETTINGS.items()
         if key != _TIME_ZONE
-        and (has := found[key] if key in found else _default(spark, key)).lower() != value.lower()
+        and (has := conf[key] if key in conf else _default(spark, key)).lower() != value.lower()
     ]
     changed += [
-        f"{key}={value}" for key, value in _other_meanings(spark, found) if key not in _SETTINGS
+        f"{key}={value}" for key, value in _other_meanings(spark, conf) if key not in _SETTINGS
     ]
     if changed:
         raise ConfigurationError(
@@ -196,11 +196,11 @@ def _give_up_other_meanings(spark: SparkSession) -> None:
         spark.conf.unset(key)
 
 
-def _other_meanings(spark: SparkSession, found: Mapping[str, str]) -> list[tuple[str, str]]:
+def _other_meanings(spark: SparkSession, conf: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the modifiable settings that would change what an expression means."""
     return [
         (key, value)
-        for key, value in found.items()
+        for key, value in conf.items()
         if key.startswith(_MEANINGS)
         and _SETTINGS.get(key) != value
         and spark.conf.isModifiable(key)

@@ -101,8 +101,8 @@ def store_failure(text: str, file: str | None) -> HiveAcidError | None:
     """
     scheme = (file or "").partition(":")[0]
     of_a_call: HiveAcidError | None = None
-    for found in _CAUSE.finditer(text):
-        name, says = found["name"], found["says"].strip()
+    for match in _CAUSE.finditer(text):
+        name, says = match["name"], match["says"].strip()
         where = file or ("s3a" if name.startswith(_S3A) else "hdfs")
         remedy = _remedy(name, scheme)
         if name in _S3_DENIED or (name == _JAVA_DENIED and scheme in S3_SCHEMES):

@@ -25,14 +25,14 @@ _DEFAULTS: Final = "-default.xml"
 def give_store_settings(spark: SparkSession) -> None:
     """Pass the store settings of the Spark context, as they were at the first call, to Python."""
     context = spark.sparkContext
-    given = context.environment.get(VARIABLE)
-    if given is None:
+    text = context.environment.get(VARIABLE)
+    if text is None:
         jsc = context._jsc  # noqa: SLF001 - there is no public way
         configuration = jsc.hadoopConfiguration()
-        found = dict(configuration.getValByRegex(JAVA_PATTERN))
-        given = json.dumps(travelling({n: found[n] for n in found if _is_chosen(configuration, n)}))
-        context.environment[VARIABLE] = given
-    os.environ[VARIABLE] = given
+        pairs = dict(configuration.getValByRegex(JAVA_PATTERN))
+        text = json.dumps(travelling({n: pairs[n] for n in pairs if _is_chosen(configuration, n)}))
+        context.environment[VARIABLE] = text
+    os.environ[VARIABLE] = text
 
 
 def _is_chosen(configuration: JavaObject, name: str) -> bool:

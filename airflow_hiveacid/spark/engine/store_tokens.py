@@ -112,19 +112,19 @@ def take_tokens(shipped: Tokens) -> None:
     starts in the middle of a statement has newer tokens than the statement. Also, a process may run
     tasks of two statements in turn.
     """
-    global _taken  # noqa: PLW0603 - the process has one variable
-    here = os.environ.get(VARIABLE)
-    if _taken is None:
-        if here and not shipped.replaces:
+    global _token_file  # noqa: PLW0603 - the process has one variable
+    path = os.environ.get(VARIABLE)
+    if _token_file is None:
+        if path and not shipped.replaces:
             return
-        _taken = TokenFile()
+        _token_file = TokenFile()
     content = shipped.content
-    if here:
+    if path:
         # Ignore an unreadable file, because it may be missing or in a different format.
         with contextlib.suppress(OSError, ValueError):
-            content = later_tokens(Path(here).read_bytes(), content)
-    _taken.replace(content)
-    os.environ[VARIABLE] = _taken.path
+            content = later_tokens(Path(path).read_bytes(), content)
+    _token_file.replace(content)
+    os.environ[VARIABLE] = _token_file.path
 
 
 def later_tokens(here: bytes, brought: bytes) -> bytes:
@@ -133,12 +133,12 @@ def later_tokens(here: bytes, brought: bytes) -> bytes:
     Raises:
         ValueError: `here` or `brought` cannot be parsed.
     """
-    found = {(t.kind, t.service): (alias, t) for alias, t in named_tokens(here).items()}
+    tokens = {(t.kind, t.service): (alias, t) for alias, t in named_tokens(here).items()}
     for alias, token in named_tokens(brought).items():
-        known = found.get((token.kind, token.service))
-        if known is None or known[1].issued_ms <= token.issued_ms:
-            found[token.kind, token.service] = (alias, token)
-    return print_credentials(dict(found.values()))
+        previous = tokens.get((token.kind, token.service))
+        if previous is None or previous[1].issued_ms <= token.issued_ms:
+            tokens[token.kind, token.service] = (alias, token)
+    return print_credentials(dict(tokens.values()))
 
 
 class _Keeper:
@@ -208,19 +208,19 @@ class _Keeper:
         """Take the tokens that the JVM has or fetches; return the seconds until the next fetch."""
         jvm = jvm_of(self._spark)
         security = jvm.org.apache.hadoop.security
-        found = security.Credentials(
+        credentials = security.Credentials(
             security.UserGroupInformation.getCurrentUser().getCredentials()
         )
         wait_s = _LOOK_S  # Spark itself decides when to fetch new tokens
-        if self._own is not None or not _of_hdfs(found):
+        if self._own is not None or not _of_hdfs(credentials):
             wait_s = self._fetch_own(jvm)
-            found.addAll(self._own)
-        if self.is_given and self._renews and not _of_hdfs(found):
+            credentials.addAll(self._own)
+        if self.is_given and self._renews and not _of_hdfs(credentials):
             return _LATER_S  # keep the container's own tokens
         if not self.is_given or self._renews:
-            self._show(_bytes_of(jvm, found))
+            self._show(_bytes_of(jvm, credentials))
         if self._ships:
-            content = _bytes_of(jvm, _hdfs_alone(jvm, found))
+            content = _bytes_of(jvm, _hdfs_alone(jvm, credentials))
             self.shipped = Tokens(content, replaces=self._renews)
         return wait_s
 
@@ -263,7 +263,7 @@ def _without_details(record: logging.LogRecord) -> bool:
 
 
 _keeper: _Keeper | None = None
-_taken: TokenFile | None = None
+_token_file: TokenFile | None = None
 
 
 def _is_beside(master: str) -> bool:

@@ -107,12 +107,12 @@ def task_results(
         return []
     numbers = context.parallelize(range(len(tasks)), len(tasks))
     run = partial(_results, function=function, tasks=Packed.of(tasks))
-    found: list[_R] = numbers.mapPartitions(with_tokens(run)).collect()
-    if len(found) != len(pieces):
+    results: list[_R] = numbers.mapPartitions(with_tokens(run)).collect()
+    if len(results) != len(pieces):
         raise JobFailedError(
-            f"Spark returned {len(found)} results for {len(pieces)} pieces of work"
+            f"Spark returned {len(results)} results for {len(pieces)} pieces of work"
         )
-    return found
+    return results
 
 
 def _rows(

@@ -34,6 +34,6 @@ def runs_in_utc(spark: SparkSession) -> bool:
     context = spark.sparkContext
     if context.master == "local" or context.master.startswith("local["):
         return True  # one JVM is both driver and executor
-    given = " ".join(context.getConf().get(key, "") or "" for key in _OPTIONS)
-    found = _ZONE_OPTION.findall(given)
-    return bool(found) and found[-1] in UTC_ZONES
+    options = " ".join(context.getConf().get(key, "") or "" for key in _OPTIONS)
+    zones = _ZONE_OPTION.findall(options)
+    return bool(zones) and zones[-1] in UTC_ZONES

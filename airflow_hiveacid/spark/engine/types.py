@@ -121,10 +121,10 @@ def column_type(value: DataType) -> str | None:  # noqa: PLR0911 - one return fo
             both = (column_type(key), column_type(item))
             return None if None in both else f"map<{both[0]},{both[1]}>"
         case StructType(fields=fields):
-            found = [(field.name, column_type(field.dataType)) for field in fields]
-            if any(type_ is None for _, type_ in found):
+            field_types = [(field.name, column_type(field.dataType)) for field in fields]
+            if any(type_ is None for _, type_ in field_types):
                 return None
-            return f"struct<{','.join(f'{name}:{type_}' for name, type_ in found)}>"
+            return f"struct<{','.join(f'{name}:{type_}' for name, type_ in field_types)}>"
         case StringType():
             return "string"
         case _:

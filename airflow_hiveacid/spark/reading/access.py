@@ -42,13 +42,13 @@ class Touched:
         """Return the touched partitions that exist."""
         if self.names is None:
             return client.list_partitions(table)
-        found = client.get_partitions(table, self.names)
-        wanted = frozenset(self.names)
-        if wanted.intersection(self.seen) <= {p.name for p in found}:
-            return found
+        partitions = client.get_partitions(table, self.names)
+        names = frozenset(self.names)
+        if names.intersection(self.seen) <= {p.name for p in partitions}:
+            return partitions
         # Some of these partitions may have been dropped, or a different client escapes their names
         # differently.
-        return tuple(p for p in client.list_partitions(table) if p.name in wanted)
+        return tuple(p for p in client.list_partitions(table) if p.name in names)
 
 
 def touching(
@@ -64,8 +64,8 @@ def touching(
     remembered = functools.lru_cache(maxsize=1)(ask)
 
     def look() -> Touched:
-        seen = client.partition_names(table)
-        return Touched(names=remembered(seen), seen=seen)
+        all_names = client.partition_names(table)
+        return Touched(names=remembered(all_names), seen=all_names)
 
     return look
 

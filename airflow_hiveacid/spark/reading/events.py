@@ -126,9 +126,9 @@ def insert_events(rows: DataFrame) -> DataFrame:
 def with_no_old_row(rows: DataFrame) -> DataFrame:
     """Add the event columns that new rows lack (bucket, file, clause, row ID) as NULL."""
     empty = {"_bucket": "int", "_file": "bigint", "_clause": "int", **_IDENTITY_TYPES}
-    known = set(rows.columns)
+    columns = set(rows.columns)
     return rows.withColumns(
-        {name: F.lit(None).cast(t) for name, t in empty.items() if name not in known}
+        {name: F.lit(None).cast(t) for name, t in empty.items() if name not in columns}
     )
 
 

@@ -15,8 +15,8 @@ def free_name(name: str, *taken: Iterable[str]) -> str:
         >>> free_name("clause", ["id", "__CLAUSE"], ["_clause"])
         '___clause'
     """
-    known = {column.lower() for columns in taken for column in columns}
-    found = f"__{name}"
-    while found in known:
-        found = f"_{found}"
-    return found
+    names = {column.lower() for columns in taken for column in columns}
+    candidate = f"__{name}"
+    while candidate in names:
+        candidate = f"_{candidate}"
+    return candidate

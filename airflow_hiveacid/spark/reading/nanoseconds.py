@@ -120,16 +120,16 @@ def _kinds_of_all(files: Sequence[str], source: str) -> dict[str, Kinds]:
 
     Spark itself checks only one of the files.
     """
-    found: dict[str, Kinds] = {}
+    all_kinds: dict[str, Kinds] = {}
     for file, kinds in zip(files, side_by_side(_kinds, files), strict=True):
         for name, of_file in kinds.items():
-            if found.setdefault(name, of_file) != of_file:
+            if all_kinds.setdefault(name, of_file) != of_file:
                 raise SourceUnreadableError(
                     source=source,
                     reason=f"timestamps of column {name!r} in {file} are of a different kind than"
                     " in the files before it; use the same kind in all files",
                 )
-    return found
+    return all_kinds
 
 
 def _kinds(file: str) -> dict[str, Kinds]:

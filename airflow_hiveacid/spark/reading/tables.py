@@ -238,18 +238,18 @@ def read_table(  # noqa: PLR0913 - a read names a table, its rows and columns, a
     past = None
     if not spec.is_now:
         past = past_of(client, table, spec, snapshot.snapshot, taken_s=snapshot.taken_s)
-    given = where_parameters(where, parameters)
+    marker_values = where_parameters(where, parameters)
     if where is None:
         return resolve_target(spark, client, table, snapshot.snapshot, past=past).rows(columns)
-    moment = Moment.now(spark, TextTerms(parameters=given))
+    moment = Moment.now(spark, TextTerms(parameters=marker_values))
     touched = Touched()
     if table.is_partitioned:
-        seen = client.partition_names(table)
-        lost = () if past is None else past.vanished(seen)
-        left = partitions_where(spark, table, (*seen, *lost), where, moment)
-        if past is not None and left is not None:
-            gone = {*left} & {*lost}
-            past.check_vanished([name for name in (*seen, *lost) if name not in gone])
-        touched = Touched(names=left, seen=seen)
+        names = client.partition_names(table)
+        lost = () if past is None else past.vanished(names)
+        matches = partitions_where(spark, table, (*names, *lost), where, moment)
+        if past is not None and matches is not None:
+            lost_matches = {*matches} & {*lost}
+            past.check_vanished([name for name in (*names, *lost) if name not in lost_matches])
+        touched = Touched(names=matches, seen=names)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched, past=past)
     return target.rows_where(where, moment, columns)

@@ -93,8 +93,8 @@ def whole_rows(table: TableInfo, rows: DataFrame, *beside: str) -> DataFrame:
     # Use one call for all columns. A table may have thousands of columns, and each separate column
     # would cost several calls to the JVM. Spark fills in missing nullable columns
     # (Project.matchSchema); its documentation is wrong about that.
-    there = [rows.schema[name] for name in beside]
-    return rows.to(StructType([*there, *table_struct(table)])).alias("t")
+    fields = [rows.schema[name] for name in beside]
+    return rows.to(StructType([*fields, *table_struct(table)])).alias("t")
 
 
 def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
@@ -128,9 +128,9 @@ def resolve_target(  # noqa: PLR0913 - each argument is a part of the view
         write_ids = snapshot.write_ids(table.ref)
     if staged is not None:
         write_ids = write_ids.with_own(staged.write_id)
-        known = {p.name for p in partitions}
+        names = {p.name for p in partitions}
         is_asked = frozenset(touched.names or (p.name for p in staged.partitions))
-        new = [p for p in staged.partitions if p.name in is_asked - known]
+        new = [p for p in staged.partitions if p.name in is_asked - names]
         partitions = (*partitions, *new)
     return Target(
         spark=spark,
@@ -211,7 +211,7 @@ class Target:
     @cached_property
     def files(self) -> tuple[TargetFile, ...]:
         """Every data file, partition by partition, bucket by bucket."""
-        found = [
+        entries = [
             (partition, data, bucket.deletes_of(data))
             for partition, buckets in enumerate(self.buckets)
             for bucket in buckets
@@ -219,9 +219,12 @@ class Target:
         ]
         return tuple(
             TargetFile(
-                number=file_number(partition, at), partition=partition, data=data, deletes=deletes
+                number=file_number(partition, index),
+                partition=partition,
+                data=data,
+                deletes=deletes,
             )
-            for at, (partition, data, deletes) in enumerate(found)
+            for index, (partition, data, deletes) in enumerate(entries)
         )
 
     def scan(self, wanted: Sequence[str], *, position: str = POSITION) -> DataFrame:
@@ -255,11 +258,11 @@ class Target:
         Raises:
             UnknownColumnError: the table has no such column.
         """
-        known = self.table.column_names
-        names = known if wanted is None else tuple(name.lower() for name in wanted)
-        for name in set(names) - set(known):
-            raise UnknownColumnError(table=self.table.ref, column=name, known=known)
-        position = free_name("position", known)
+        column_names = self.table.column_names
+        names = column_names if wanted is None else tuple(name.lower() for name in wanted)
+        for name in set(names) - set(column_names):
+            raise UnknownColumnError(table=self.table.ref, column=name, known=column_names)
+        position = free_name("position", column_names)
         columns = {c.name: c for c in (*self.table.columns, *self.table.partition_columns)}
         return self._live.rows(names, position).select(
             *self.values([columns[n] for n in names], position)
@@ -276,13 +279,13 @@ class Target:
         """
         names = self.table.column_names if wanted is None else [name.lower() for name in wanted]
         empty = empty_target(self.spark, self.table).alias("t")
-        (found,) = resolved(self.table, empty, [where], moment)
-        checked_condition(self.table, where, found)
-        used = [self.table.column_names[i] for i in found.uses]
-        rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *used))))
+        (expression,) = resolved(self.table, empty, [where], moment)
+        checked_condition(self.table, where, expression)
+        filter_columns = [self.table.column_names[i] for i in expression.uses]
+        rows = self.where(where, moment).rows(list(dict.fromkeys((*names, *filter_columns))))
         every = whole_rows(self.table, rows)
-        (found,) = resolved(self.table, every, [where], moment)
-        holds = checked_condition(self.table, where, found)
+        (expression,) = resolved(self.table, every, [where], moment)
+        holds = checked_condition(self.table, where, expression)
         if not self._is_plain:
             # Spark does not push a condition of this form down to ORC; see `search_argument`.
             holds = F.coalesce(holds, F.lit(False))
@@ -316,7 +319,7 @@ class Target:
         """The values of each partition column as strings, partition by partition."""
         columns = self.table.partition_columns
         each = [partition_texts(columns, info.name) for info in self.partitions]
-        return [tuple(texts[at] for texts in each) for at in range(len(columns))]
+        return [tuple(texts[index] for texts in each) for index in range(len(columns))]
 
     @property
     def plain_files(self) -> tuple[tuple[int, PlainFile], ...]:
@@ -377,8 +380,8 @@ class Target:
         """
         if self.is_narrow:
             return dataclasses.replace(self, ranges=ranges)
-        found = partitions_meeting(self.table, self._names, source, keys, equal)
-        return dataclasses.replace(self, partitions=self._named(found), ranges=ranges)
+        matches = partitions_meeting(self.table, self._names, source, keys, equal)
+        return dataclasses.replace(self, partitions=self._named(matches), ranges=ranges)
 
     def where(
         self, condition: str | None, moment: Moment, beside: DataFrame | None = None
@@ -389,9 +392,9 @@ class Target:
         columns with constants select the rows. The condition is over `t`, and over `s` if `beside`
         is a source.
         """
-        found = None
+        matches = None
         if not self.is_narrow:
-            found = partitions_where(
+            matches = partitions_where(
                 self.spark, self.table, self._names, condition, moment, beside=beside
             )
         ranges: Mapping[str, KeyRange] = {}
@@ -401,7 +404,7 @@ class Target:
             )
         return dataclasses.replace(
             self,
-            partitions=self.partitions if found is None else self._named(found),
+            partitions=self.partitions if matches is None else self._named(matches),
             ranges=ranges,
         )
 
@@ -414,17 +417,17 @@ class Target:
         return tuple(p.name for p in self.partitions)
 
     def _named(self, names: Collection[PartitionName]) -> tuple[PartitionInfo, ...]:
-        wanted = frozenset(names)
-        return tuple(p for p in self.partitions if p.name in wanted)
+        selection = frozenset(names)
+        return tuple(p for p in self.partitions if p.name in selection)
 
     def position_columns(self, position: str) -> list[SparkColumn]:
         """Return the partition, bucket, file and row ID of scanned rows, named as event columns."""
-        here = quoted(position)
-        number, bucket = F.col(f"{here}.{NUMBER}"), F.col(f"{here}.{BUCKET_PROPERTY}")
+        prefix = quoted(position)
+        number, bucket = F.col(f"{prefix}.{NUMBER}"), F.col(f"{prefix}.{BUCKET_PROPERTY}")
         texts = [partition_text(info.name) for info in self.partitions]
         return [
             looked_up(texts, StringType(), partition_of(number)).alias("_partition"),
             bucket_of(bucket).alias("_bucket"),
             number.alias("_file"),
-            *[F.col(f"{here}.{name}").alias(name) for name in IDENTITY],
+            *[F.col(f"{prefix}.{name}").alias(name) for name in IDENTITY],
         ]

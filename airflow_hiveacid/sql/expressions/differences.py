@@ -110,15 +110,15 @@ def check_meaning(piece: Piece) -> None:
 
 def _in_types(piece: Piece) -> frozenset[int]:
     """Return the indexes of tokens in the angle brackets of types, including the brackets."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     nested = 0
     for index, token in enumerate(piece.tokens):
         begins = token.word == "<" and piece.word(index - 1) in {"STRUCT", "ARRAY", "MAP"}
         nested += begins
         if nested:
-            found.add(index)
+            indexes.add(index)
         nested -= nested > 0 and token.word == ">"
-    return frozenset(found)
+    return frozenset(indexes)
 
 
 def _check_name(piece: Piece, index: int) -> None:
@@ -225,11 +225,11 @@ def _check_text(piece: Piece, index: int, text: str, *, has_idle: Callable[[str]
 
 def _is_pattern_of_some(piece: Piece, index: int) -> bool:
     """Return True if the pattern of RLIKE is a nonempty string or nullif(x, '')."""
-    after = piece[index + 1 :]
-    if after.tokens and after.tokens[0].kind is Kind.STRING:
-        return len(after.tokens[0].raw) > 2  # noqa: PLR2004 - its quotes
-    is_call = after.word(0) == "NULLIF" and after.word(1) == "("
-    return is_call and is_never_empty(after[: after.closing(1) + 1])
+    rest = piece[index + 1 :]
+    if rest.tokens and rest.tokens[0].kind is Kind.STRING:
+        return len(rest.tokens[0].raw) > 2  # noqa: PLR2004 - its quotes
+    is_call = rest.word(0) == "NULLIF" and rest.word(1) == "("
+    return is_call and is_never_empty(rest[: rest.closing(1) + 1])
 
 
 def _is_compared(piece: Piece, index: int) -> bool:
@@ -265,10 +265,10 @@ def _is_in_list(piece: Piece, index: int) -> bool:
 def _opening_before(piece: Piece, index: int) -> int | None:
     """Return the index of the innermost parenthesis, bracket or CASE around a token, if any."""
     nested = 0
-    for at in range(index - 1, -1, -1):
-        word = piece.word(at)
+    for candidate in range(index - 1, -1, -1):
+        word = piece.word(candidate)
         if word in _OPENING and nested == 0:
-            return at
+            return candidate
         nested += (word in _CLOSING) - (word in _OPENING)
     return None
 
@@ -289,37 +289,37 @@ def _is_time(piece: Piece, index: int) -> bool:
         end += 1
     while piece.word(begin - 1) == "(" and piece.word(end) == ")" and not _calls(piece, begin - 1):
         begin, end = begin - 1, end + 1
-    before, behind = piece.word(begin - 1), piece.word(end)
+    previous, following = piece.word(begin - 1), piece.word(end)
     opening = _opening_before(piece, begin)
     is_argument = opening is not None and piece.word(opening - 1) in _OF_TIMES
-    is_cast = (behind, piece.word(end + 1)) == ("AS", "TIMESTAMP")
-    if is_cast or is_argument or before in {"TIMESTAMP", "AND", "WHEN"}:
+    is_cast = (following, piece.word(end + 1)) == ("AS", "TIMESTAMP")
+    if is_cast or is_argument or previous in {"TIMESTAMP", "AND", "WHEN"}:
         return True
-    return bool({before, behind} & _OF_VALUES) or _is_in_list(piece, begin)
+    return bool({previous, following} & _OF_VALUES) or _is_in_list(piece, begin)
 
 
 def _calls(piece: Piece, index: int) -> bool:
     """Return True if a name precedes this parenthesis, so that it belongs to a function call."""
-    before = piece.tokens[index - 1] if index else None
-    return before is not None and before.name is not None and before.word not in _NO_OPERANDS
+    previous = piece.tokens[index - 1] if index else None
+    return previous is not None and previous.name is not None and previous.word not in _NO_OPERANDS
 
 
 def _is_pattern(piece: Piece, index: int) -> bool:
     """Return True if a string is a LIKE pattern, or a part of a pattern."""
-    at: int | None = index - 1
-    while at is not None and at >= 0:
-        word = piece.word(at)
+    place: int | None = index - 1
+    while place is not None and place >= 0:
+        word = piece.word(place)
         if word == "LIKE":
             return True
         if word in {",", "THEN", "ELSE"}:  # the tokens before this word belong to a different value
-            at = _opening_before(piece, at)
+            place = _opening_before(piece, place)
         elif word in _CLOSING:
-            at = _opening_before(piece, at)
-            at = None if at is None else at - 1
-        elif word in _AROUND_PATTERNS or (word == "(" and piece.word(at - 1) in _OF_OTHER_TEXTS):
+            place = _opening_before(piece, place)
+            place = None if place is None else place - 1
+        elif word in _AROUND_PATTERNS or (word == "(" and piece.word(place - 1) in _OF_OTHER_TEXTS):
             return False
         else:
-            at -= 1
+            place -= 1
     return False
 
 
@@ -334,20 +334,20 @@ def _has_bound_backslash(pattern: str) -> bool:
 def _has_idle_backslash(pattern: str) -> bool:
     """Return True if the decoded pattern has a backslash that is not followed by % or _."""
     rest = pattern
-    while (at := rest.find("\\")) >= 0:
-        if rest[at + 1 : at + 2] == "\\":
-            return not rest[at + 2 : at + 3] or rest[at + 2] not in "%_"
-        rest = rest[at + 2 :]
+    while (backslash := rest.find("\\")) >= 0:
+        if rest[backslash + 1 : backslash + 2] == "\\":
+            return not rest[backslash + 2 : backslash + 3] or rest[backslash + 2] not in "%_"
+        rest = rest[backslash + 2 :]
     return False
 
 
 def _check_interval(piece: Piece, index: int) -> None:
     """Refuse `1 DAY`: an interval in Hive, but a number with an alias in Spark."""
     token = piece.tokens[index]
-    before = piece.tokens[index - 1]
-    is_value = before.kind in _VALUES and piece.word(index - 2) != "INTERVAL"
+    previous = piece.tokens[index - 1]
+    is_value = previous.kind in _VALUES and piece.word(index - 2) != "INTERVAL"
     in_parentheses = (
-        before.word == ")"
+        previous.word == ")"
         and piece.word(index - 3) == "("
         and piece.tokens[index - 2].kind in _VALUES
     )

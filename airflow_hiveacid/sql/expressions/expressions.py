@@ -169,8 +169,8 @@ def written(piece: Piece, tree: exp.Expr, names: NameScope) -> str:
 def _requalified(piece: Piece, use: ColumnUse, side: str) -> dict[int, str]:
     """Return the changes that replace a table's name (one or more parts) with `t` or `s`."""
     first, last = use.parts[0].start, use.parts[use.qualifier_parts - 1].start
-    between = {t.start: "" for t in piece.tokens if first < t.start <= last}
-    return {first: side, **between}
+    removals = {t.start: "" for t in piece.tokens if first < t.start <= last}
+    return {first: side, **removals}
 
 
 def _needs_table(use: ColumnUse, names: NameScope) -> bool:
@@ -241,8 +241,8 @@ def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[Colu
                 piece.fail("a star is not a single value", "list the columns", tokens[0])
             continue
         fields = [_token_of(piece, field, by_start) for field in _fields(column)]
-        found = _use(piece, (*tokens, *fields), names)
-        yield _within(piece, found, queries) if queries else found
+        use = _use(piece, (*tokens, *fields), names)
+        yield _within(piece, use, queries) if queries else use
 
 
 def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Expr]]) -> ColumnUse:
@@ -272,16 +272,16 @@ def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Exp
 
 def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
     """Return the tables of all enclosing queries by lower-case name, the innermost query first."""
-    found: list[Mapping[str, exp.Expr]] = []
+    scopes: list[Mapping[str, exp.Expr]] = []
     node = column.parent
     while node is not None:
         if isinstance(node, exp.Select):
             joins = [join.this for join in node.args.get("joins") or []]
             tables = [node.args["from_"].this] if node.args.get("from_") else []
             every = [*tables, *joins, *(node.args.get("laterals") or [])]
-            found.append({table.alias_or_name.lower(): table for table in every})
+            scopes.append({table.alias_or_name.lower(): table for table in every})
         node = node.parent
-    return found
+    return scopes
 
 
 def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
@@ -291,10 +291,10 @@ def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token])
         SqlTextError: the name has no position, because sqlglot parsed a word such as NULL as a
             name.
     """
-    found = by_start.get(name.meta.get("start", -1))
-    if found is None:
+    token = by_start.get(name.meta.get("start", -1))
+    if token is None:
         piece.fail(f"{name.name} is not a name", "if it is one, put it in backticks")
-    return found
+    return token
 
 
 def _fields(node: exp.Expr) -> Iterator[exp.Identifier]:
@@ -308,10 +308,10 @@ def _fields(node: exp.Expr) -> Iterator[exp.Identifier]:
 
 def _use(piece: Piece, parts: tuple[Token, ...], names: NameScope) -> ColumnUse:
     lower = [(part.name or "").lower() for part in parts]
-    one = names.qualifiers.get(lower[0]) if len(parts) > 1 else None
-    two = names.qualifiers.get(".".join(lower[:2])) if len(parts) > 2 else None  # noqa: PLR2004 - db, table, column
-    if one is not None and two is not None:
+    table_side = names.qualifiers.get(lower[0]) if len(parts) > 1 else None
+    db_table_side = names.qualifiers.get(".".join(lower[:2])) if len(parts) > 2 else None  # noqa: PLR2004 - db, table, column
+    if table_side is not None and db_table_side is not None:
         piece.fail(f"{parts[0].raw} is both a table and a database", "use an alias", parts[0])
-    if two is not None:
-        return ColumnUse(parts, two, 2)
-    return ColumnUse(parts, one, int(one is not None))
+    if db_table_side is not None:
+        return ColumnUse(parts, db_table_side, 2)
+    return ColumnUse(parts, table_side, int(table_side is not None))

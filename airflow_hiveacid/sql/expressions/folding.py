@@ -38,36 +38,36 @@ def may_be_negative(piece: Piece) -> bool:
     Raises:
         SqlTextError: the argument cannot be parsed.
     """
-    given = {token.raw[1:]: token.parameter for token in piece.tokens if token.parameter}
-    if any(isinstance(parameter, Later) for parameter in given.values()):
+    parameters = {token.raw[1:]: token.parameter for token in piece.tokens if token.parameter}
+    if any(isinstance(parameter, Later) for parameter in parameters.values()):
         return False
     tree = piece.parsed(exp.Condition)
     if tree.find(exp.Column) is not None or isinstance(tree.unnest(), exp.Null):
         return False
-    number = _whole(tree, given)
+    number = _whole(tree, parameters)
     return number is None or number < 0
 
 
-def _whole(node: exp.Expr, given: Mapping[str, Parameter]) -> int | None:
+def _whole(node: exp.Expr, parameters: Mapping[str, Parameter]) -> int | None:
     """Return the integer value of a constant; None if this function cannot evaluate it."""
-    found: int | None = None
+    number: int | None = None
     match node:
         case exp.Literal():
-            found = int(node.name) if node.name.isdecimal() and not node.is_string else None
+            number = int(node.name) if node.name.isdecimal() and not node.is_string else None
         case exp.Placeholder():
-            found = _of_parameter(given.get(node.name))
+            number = _of_parameter(parameters.get(node.name))
         case exp.Paren():
-            found = _whole(node.this, given)
+            number = _whole(node.this, parameters)
         case exp.Neg():
-            inner = _whole(node.this, given)
-            found = None if inner is None else -inner
+            inner = _whole(node.this, parameters)
+            number = None if inner is None else -inner
         case exp.Add() | exp.Sub() | exp.Mul():
-            left, right = _whole(node.this, given), _whole(node.expression, given)
-            if left is not None and right is not None:
-                found = _OPERATIONS[type(node)](left, right)
+            first, second = _whole(node.this, parameters), _whole(node.expression, parameters)
+            if first is not None and second is not None:
+                number = _OPERATIONS[type(node)](first, second)
         case _:
             pass
-    return found
+    return number
 
 
 def _of_parameter(parameter: Parameter | None) -> int | None:

@@ -191,14 +191,14 @@ def _is_among(numbers: Collection[int]) -> Callable[[Piece], bool]:
     """Return a function that checks whether an argument (literal or marker) is in `numbers`."""
 
     def is_right(piece: Piece) -> bool:
-        given = piece.tokens[0].parameter if len(piece) == 1 else None
-        if given is None:
+        parameter = piece.tokens[0].parameter if len(piece) == 1 else None
+        if parameter is None:
             sign = -1 if piece.word(0) == "-" else 1
             digits = piece[1:] if sign < 0 else piece
             return _is_natural(digits) and sign * int(digits.text) in numbers
-        value = given.values[0]
-        is_number = value.type is ValueType.INT and not given.is_list
-        return isinstance(given, Later) or (is_number and int(value.text) in numbers)
+        value = parameter.values[0]
+        is_number = value.type is ValueType.INT and not parameter.is_list
+        return isinstance(parameter, Later) or (is_number and int(value.text) in numbers)
 
     return is_right
 
@@ -457,12 +457,12 @@ def check_calls(piece: Piece) -> None:
         name = _name(piece, index)
         if name not in _COUNTS:
             _refuse(piece, index, "its results were not compared with Hive's", _suggested(name))
-        least, most = _COUNTS[name]
-        given = len(_arguments(piece, index))
-        if given < least or (most is not None and given > most):
+        minimum, maximum = _COUNTS[name]
+        count = len(_arguments(piece, index))
+        if count < minimum or (maximum is not None and count > maximum):
             piece.fail(
                 f"{name}(): the results of Spark and Hive were compared only for"
-                f" {_count_text(least, most)} arguments, not for {given}",
+                f" {_count_text(minimum, maximum)} arguments, not for {count}",
                 "use that number of arguments, or run this statement in Hive",
                 token,
             )
@@ -474,10 +474,10 @@ def _path_begin(piece: Piece, index: int) -> int:
     return index
 
 
-def _count_text(least: int, most: int | None) -> str:
-    if most is None:
-        return f"{least} or more"
-    return str(least) if least == most else f"{least} to {most}"
+def _count_text(minimum: int, maximum: int | None) -> str:
+    if maximum is None:
+        return f"{minimum} or more"
+    return str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
 
 
 def function_changes(piece: Piece) -> dict[int, str]:
@@ -502,9 +502,9 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
     if name in _CHANGES:
         return _CHANGES[name](piece, index)
     if name in _EXTREMES:
-        one = f"{_HELD}_one"
+        element = f"{_HELD}_one"
         extreme = (
-            f"CASE WHEN exists({_HELD}, {one} -> {one} IS NULL) THEN NULL"
+            f"CASE WHEN exists({_HELD}, {element} -> {element} IS NULL) THEN NULL"
             f" ELSE {_EXTREMES[name]}({_HELD}) END"
         )
         return {
@@ -517,19 +517,19 @@ def _changes(piece: Piece, index: int) -> dict[int, str]:
         return {}
     body = way.bodies.get(len(arguments), way.body)
     if body is None:
-        found = {start: called(_CLASS_OF.get(name, name))}
+        changes = {start: called(_CLASS_OF.get(name, name))}
         if name == "add_months":  # Hive 2.3 parses 31 June as 1 July
-            found |= {
+            changes |= {
                 opens.start: "(cast(",
                 _commas(piece, index)[0]: " AS date),",
             }
-        return found
-    body = _PARAMETER.sub(lambda found: f"{_HELD}.{found[0]}", body)
+        return changes
+    body = _PARAMETER.sub(lambda match: f"{_HELD}.{match[0]}", body)
     commas = _commas(piece, index)
     return {
         start: "transform(array(named_struct",
         opens.start: "('a', ",
-        **{at: f", '{parameter}'," for at, parameter in zip(commas, _PARAMETERS[1:], strict=False)},
+        **{comma: f", '{field}'," for comma, field in zip(commas, _PARAMETERS[1:], strict=False)},
         closes.start: f")), {_HELD} -> {body})[0]",
     }
 
@@ -538,12 +538,12 @@ def _cast_changes(piece: Piece, index: int) -> dict[int, str]:
     """Make casts of strings with blanks to integers fail; Hive's tasks return NULL in this case."""
     closes = piece.closing(index + 1)
     inner = piece[index + 2 : closes]
-    at = inner.find("AS")
-    if at is None or inner.word(at + 1) not in _WHOLE or _has_no_blanks(inner[:at]):
+    middle = inner.find("AS")
+    if middle is None or inner.word(middle + 1) not in _WHOLE or _has_no_blanks(inner[:middle]):
         return {}
     return {
         piece.tokens[index].start: "transform(array",
-        inner.tokens[at].start: f"), {_HELD} -> {_ELSE} cast({_HELD} AS",
+        inner.tokens[middle].start: f"), {_HELD} -> {_ELSE} cast({_HELD} AS",
         piece.tokens[closes].start: ") END)[0]",
     }
 
@@ -661,17 +661,17 @@ def _calls_though(piece: Piece, index: int) -> bool:
     In Hive's grammar, one pattern follows an operator such as LIKE. A query follows ANY, SOME or
     EXISTS, and a precision follows a type.
     """
-    word, before = piece.tokens[index].word, piece.word(index - 1)
+    word, previous = piece.tokens[index].word, piece.word(index - 1)
     arguments = _arguments(piece, index)
     if word in _OF_PATTERNS:
         return len(arguments) > 1
     if word in _OF_QUERIES:
         first = next((t.word for t in piece.tokens[index + 1 :] if t.word != "("), "")
-        return before not in _OF_PATTERNS and first not in {"SELECT", "WITH"}
+        return previous not in _OF_PATTERNS and first not in {"SELECT", "WITH"}
     if word in _OF_DIGITS:
         # In a column definition, the name precedes the type.
         is_behind_name = index > 0 and piece.tokens[index - 1].name is not None
-        is_type = before in _BEFORE_TYPES or (is_behind_name and before not in _NO_CALLS)
+        is_type = previous in _BEFORE_TYPES or (is_behind_name and previous not in _NO_CALLS)
         return not is_type or not all(_is_natural(argument) for argument in arguments)
     return False
 
@@ -683,8 +683,8 @@ def _name(piece: Piece, index: int) -> str:
 def _suggested(name: str) -> str:
     if name in _INSTEAD:
         return _INSTEAD[name]
-    near = difflib.get_close_matches(name, COMPARED, n=3)
-    choice = f"one of {', '.join(near)}" if near else "it with other functions"
+    matches = difflib.get_close_matches(name, COMPARED, n=3)
+    choice = f"one of {', '.join(matches)}" if matches else "it with other functions"
     return f"{choice}, or run this statement in Hive"
 
 

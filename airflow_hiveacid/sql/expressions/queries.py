@@ -114,8 +114,8 @@ def source_of_tree(piece: Piece, tree: exp.Expr, views: Views) -> SourceSpec:
 
 def _is_whole_table(tree: exp.Expr) -> bool:
     """Return True if the query is `SELECT * FROM db.t` and nothing else."""
-    given = {key for key, value in tree.args.items() if value}
-    if not isinstance(tree, exp.Select) or given != {"expressions", "from_"}:
+    clauses = {key for key, value in tree.args.items() if value}
+    if not isinstance(tree, exp.Select) or clauses != {"expressions", "from_"}:
         return False
     (table,) = tree.args["from_"].args.values()
     is_plain = isinstance(table, exp.Table) and not table.args.get("laterals")
@@ -126,11 +126,11 @@ def _check_group(piece: Piece, group: exp.Group) -> None:
     for key in group.find_all(exp.Literal, exp.Placeholder):
         is_value = isinstance(key, exp.Placeholder) or not key.is_string
         if is_value and isinstance(key.parent, _GROUPINGS):
-            at = next(t for t in piece.tokens if t.word == "GROUP BY")
+            token = next(t for t in piece.tokens if t.word == "GROUP BY")
             piece.fail(
                 "a number in GROUP BY is a constant in Hive, but a column's position in Spark",
                 "repeat the expression",
-                at,
+                token,
             )
 
 
@@ -148,9 +148,9 @@ def _check_ordered(piece: Piece, select: exp.Select) -> None:
         return
     grouped = {column.name.lower() for column in group.find_all(exp.Column)}
     aliases = {
-        one.alias.lower()
-        for one in select.expressions
-        if isinstance(one, exp.Alias) and one.this.name.lower() != one.alias.lower()
+        alias.alias.lower()
+        for alias in select.expressions
+        if isinstance(alias, exp.Alias) and alias.this.name.lower() != alias.alias.lower()
     }
     for column in order.find_all(exp.Column):
         if not column.table and column.name.lower() in grouped & aliases:
@@ -227,10 +227,10 @@ def _check_orders(piece: Piece) -> None:
 
 def _end_of_order(piece: Piece, index: int) -> int:
     nested = 0
-    for at in range(index + 1, len(piece)):
-        word = piece.tokens[at].word
+    for end in range(index + 1, len(piece)):
+        word = piece.tokens[end].word
         if nested == 0 and word in _AFTER_ORDER:
-            return at
+            return end
         nested += (word in {"(", "["}) - (word in {")", "]"})
     return len(piece)
 
@@ -238,9 +238,9 @@ def _end_of_order(piece: Piece, index: int) -> int:
 def _is_in_window(piece: Piece, index: int) -> bool:
     """Return True if a token is in the parentheses of OVER or of a window definition."""
     nested = 0
-    for at in range(index - 1, -1, -1):
-        word = piece.tokens[at].word
+    for candidate in range(index - 1, -1, -1):
+        word = piece.tokens[candidate].word
         if word == "(" and nested == 0:
-            return piece.tokens[at + 1].word != "SELECT" and piece.tokens[at + 1].word != "WITH"
+            return piece.tokens[candidate + 1].word not in {"SELECT", "WITH"}
         nested += (word == ")") - (word == "(")
     return False

@@ -44,8 +44,8 @@ def _constants(piece: Piece) -> dict[int, str]:
 
 def _is_fraction(piece: Piece, index: int) -> bool:
     """Return True if a token is the fraction of a number, such as `50` in `.50`."""
-    before, token = piece.tokens[max(0, index - 1)], piece.tokens[index]
-    is_behind_point = before.word == "." and before.end == token.start and token.raw.isdigit()
+    previous, token = piece.tokens[max(0, index - 1)], piece.tokens[index]
+    is_behind_point = previous.word == "." and previous.end == token.start and token.raw.isdigit()
     is_of_name = index > 1 and (
         piece.tokens[index - 2].kind in _OF_NAMES or piece.word(index - 2) in {")", "]"}
     )

@@ -59,9 +59,9 @@ def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | Co
         return compaction_of(piece, database)
     for words, read in _FORMS.items():
         if cursor.took(*words):
-            found = read(cursor, target, database)
+            statement = read(cursor, target, database)
             cursor.end()
-            return found
+            return statement
     if cursor.word == "PARTITION":
         cursor.fail("single partitions cannot be altered, except by COMPACT")
     if cursor.took("REPLACE"):
@@ -70,10 +70,10 @@ def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | Co
 
 
 def _is_compaction(cursor: Cursor) -> bool:
-    at = cursor.at
-    if cursor.piece.word(at) == "PARTITION" and cursor.piece.word(at + 1) == "(":
-        at = cursor.piece.closing(at + 1) + 1
-    return cursor.piece.word(at) == "COMPACT"
+    index = cursor.at
+    if cursor.piece.word(index) == "PARTITION" and cursor.piece.word(index + 1) == "(":
+        index = cursor.piece.closing(index + 1) + 1
+    return cursor.piece.word(index) == "COMPACT"
 
 
 def _add_columns(cursor: Cursor, target: str, _: str | None) -> AddColumns:
@@ -110,55 +110,57 @@ def _rename(cursor: Cursor, target: str, database: str | None) -> RenameTable:
 
 
 def _set(cursor: Cursor, target: str, _: str | None) -> SetProperties:
-    at = cursor.at
+    begin = cursor.at
     properties = cursor.properties()
-    _check(cursor, at, (name for name, _ in properties), why_not_set)
+    _check(cursor, begin, (name for name, _ in properties), why_not_set)
     return SetProperties(target=target, properties=properties)
 
 
 def _unset(cursor: Cursor, target: str, _: str | None) -> UnsetProperties:
     if_exists = cursor.took("IF", "EXISTS")
-    at = cursor.at
+    begin = cursor.at
     names = []
     for entry in cursor.entries():
         names.append(entry.string("name of a property"))
         entry.end()
-    _check(cursor, at, names, why_fixed)
+    _check(cursor, begin, names, why_fixed)
     return UnsetProperties(target=target, names=tuple(dict.fromkeys(names)), if_exists=if_exists)
 
 
 def _check(
-    cursor: Cursor, at: int, names: Iterable[str], why_not: Callable[[str], str | None]
+    cursor: Cursor, begin: int, names: Iterable[str], why_not: Callable[[str], str | None]
 ) -> None:
     for name in names:
         if why := why_not(name):
-            cursor.at = at
+            cursor.at = begin
             cursor.fail(f"property {name!r} cannot be changed: {why}", "omit it")
 
 
 def _add_partitions(cursor: Cursor, target: str, _: str | None) -> AddPartitions:
     if_not_exists = cursor.took("IF", "NOT", "EXISTS")
-    found: list[NewPartition] = []
+    partitions: list[NewPartition] = []
     while cursor.took("PARTITION"):
         values = cursor.partition()
         location = cursor.string("location") if cursor.took("LOCATION") else None
-        found.append(NewPartition(values=values, location=location))
+        partitions.append(NewPartition(values=values, location=location))
         cursor.took(",")
-    if not found:
+    if not partitions:
         cursor.fail("PARTITION is missing here", "write ADD [IF NOT EXISTS] PARTITION (p = value)")
-    return AddPartitions(target=target, partitions=tuple(found), if_not_exists=if_not_exists)
+    return AddPartitions(target=target, partitions=tuple(partitions), if_not_exists=if_not_exists)
 
 
 def _drop_partitions(cursor: Cursor, target: str, _: str | None) -> DropPartitions:
     if_exists = cursor.took("IF", "EXISTS")
-    found: list[PartitionValues] = []
+    partitions: list[PartitionValues] = []
     while cursor.took("PARTITION"):
-        found.append(cursor.partition())
+        partitions.append(cursor.partition())
         cursor.took(",")
-    if not found:
+    if not partitions:
         cursor.fail("PARTITION is missing here", "write DROP [IF EXISTS] PARTITION (p = value)")
     purge = cursor.took("PURGE")
-    return DropPartitions(target=target, partitions=tuple(found), if_exists=if_exists, purge=purge)
+    return DropPartitions(
+        target=target, partitions=tuple(partitions), if_exists=if_exists, purge=purge
+    )
 
 
 _FORMS: Final[Mapping[tuple[str, ...], Callable[[Cursor, str, str | None], MetastoreStatement]]] = {

@@ -63,9 +63,9 @@ class Cursor:
 
     def took(self, *words: str) -> bool:
         """Advance and return True if the next tokens are these words; otherwise, return False."""
-        found = all(self.piece.word(self.at + step) == word for step, word in enumerate(words))
-        self.at += len(words) if found else 0
-        return found
+        is_match = all(self.piece.word(self.at + step) == word for step, word in enumerate(words))
+        self.at += len(words) if is_match else 0
+        return is_match
 
     def expect(self, *words: str) -> None:
         """Advance over these words.
@@ -99,9 +99,9 @@ class Cursor:
         Raises:
             SqlTextError: there is no name.
         """
-        found = table_name(self.piece, database, self.at)
-        self.at = found.end
-        return found.full
+        table = table_name(self.piece, database, self.at)
+        self.at = table.end
+        return table.full
 
     def name(self, what: str) -> str:
         """Read a name, and return it in lower case.
@@ -162,15 +162,15 @@ class Cursor:
                 than a name, a type and a comment.
         """
         names = {column.name for column in before}
-        found: list[NewColumn] = []
+        columns: list[NewColumn] = []
         for entry in self.entries():
             begin = entry.token
             column = entry.column()
             if column.name in names:
                 self.piece.fail(f"column {column.name!r} is named twice", "name it once", begin)
             names.add(column.name)
-            found.append(column)
-        return tuple(found)
+            columns.append(column)
+        return tuple(columns)
 
     def column(self) -> NewColumn:
         """Read a column definition (name, type, comment) up to the end of the piece.
@@ -178,9 +178,9 @@ class Cursor:
         Raises:
             SqlTextError: the tokens are not a column definition.
         """
-        found = self.column_so_far(frozenset())
+        column = self.column_so_far(frozenset())
         self.end()
-        return found
+        return column
 
     def column_so_far(self, stops: frozenset[str]) -> NewColumn:
         """Read a column definition up to its last token; more tokens may follow.
@@ -222,17 +222,17 @@ class Cursor:
         Raises:
             SqlTextError: the tokens are not a list of properties, or a key occurs twice.
         """
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         for entry in self.entries():
             begin = entry.token
             key = entry.string("name of a property")
-            if key in found:
+            if key in properties:
                 self.piece.fail(f"property {key!r} is named twice", "name it once", begin)
             if not entry.took("="):
                 entry.fail(f"the value of property {key!r} is missing here", "write 'name'='value'")
-            found[key] = entry.string(f"value of property {key!r}")
+            properties[key] = entry.string(f"value of property {key!r}")
             entry.end()
-        return tuple(found.items())
+        return tuple(properties.items())
 
     def partition(self) -> PartitionValues:
         """Read the values of partition columns in parentheses.
@@ -240,14 +240,14 @@ class Cursor:
         Raises:
             SqlTextError: the tokens are not a list of values, or a column occurs twice.
         """
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for entry in self.entries():
             begin = entry.token
             name = entry.name("partition column")
-            if name in found:
+            if name in values:
                 self.piece.fail(f"partition column {name!r} is named twice", "name it once", begin)
-            found[name] = partition_value(entry.piece[entry.at :])
-        return tuple(found.items())
+            values[name] = partition_value(entry.piece[entry.at :])
+        return tuple(values.items())
 
 
 def _split(piece: Piece) -> Iterator[Piece]:

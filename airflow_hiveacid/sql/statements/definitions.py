@@ -125,8 +125,8 @@ def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTabl
     if_not_exists = cursor.took("IF", "NOT", "EXISTS")
     target = cursor.table(database)
     if cursor.word != "(":
-        made = _table_as(cursor, target, database, is_said=is_said)
-        return replace(made, if_not_exists=if_not_exists)
+        spec = _table_as(cursor, target, database, is_said=is_said)
+        return replace(spec, if_not_exists=if_not_exists)
     columns = cursor.columns()
     comment = cursor.string("comment") if cursor.took("COMMENT") else None
     partition_columns = cursor.columns(columns) if cursor.took("PARTITIONED BY") else ()
@@ -215,14 +215,14 @@ def _check_kind(
         )
 
 
-def _names(cursor: Cursor, known: Collection[str] | None) -> tuple[str, ...]:
-    """Read column names in parentheses; if `known` is given, it must contain each name."""
+def _names(cursor: Cursor, columns: Collection[str] | None) -> tuple[str, ...]:
+    """Read column names in parentheses; unless `columns` is None, it must contain each name."""
     names: list[str] = []
     for entry in cursor.entries():
         begin = entry.token
         name = entry.name("column")
         entry.end()
-        if name in names or (known is not None and name not in known):
+        if name in names or (columns is not None and name not in columns):
             cursor.piece.fail(
                 f"{name!r} is not one of the columns, or is named twice",
                 "list columns of the table, once each",
@@ -232,10 +232,10 @@ def _names(cursor: Cursor, known: Collection[str] | None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _buckets(cursor: Cursor, known: Collection[str] | None) -> tuple[tuple[str, ...], int]:
+def _buckets(cursor: Cursor, columns: Collection[str] | None) -> tuple[tuple[str, ...], int]:
     if not cursor.took("CLUSTERED", "BY"):
         return (), 0
-    names = _names(cursor, known)
+    names = _names(cursor, columns)
     if cursor.word == "SORTED":
         cursor.fail(
             "SORTED BY is not supported: files of transactional tables are sorted by row ID",
@@ -257,28 +257,28 @@ def _format(cursor: Cursor) -> tuple[str | None, int]:
         if cursor.word == "STORED":
             cursor.fail("storage handlers are not supported: their tables have no transactions")
         return None, cursor.at
-    at = cursor.at
+    index = cursor.at
     if cursor.word not in _FORMATS:
         cursor.fail(
             "this format is not supported", "write STORED AS ORC, PARQUET, AVRO or TEXTFILE"
         )
-    found = _FORMATS[cursor.word]
+    stored_as = _FORMATS[cursor.word]
     cursor.at += 1
     _refuse_clause(cursor)
-    return found, at
+    return stored_as, index
 
 
 def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str, str], ...]]:
     """Return whether the table is insert-only, and the table's other properties."""
-    at = cursor.at
-    given = dict(cursor.properties()) if cursor.took("TBLPROPERTIES") else {}
-    end, cursor.at = cursor.at, at
+    begin = cursor.at
+    properties = dict(cursor.properties()) if cursor.took("TBLPROPERTIES") else {}
+    end, cursor.at = cursor.at, begin
 
     def refuse(problem: str, remedy: str) -> NoReturn:
         cursor.fail(problem, remedy)
 
-    transactional = given.pop(_TRANSACTIONAL, "true" if is_said else None)
-    kind = given.pop(_KIND, None)
+    transactional = properties.pop(_TRANSACTIONAL, "true" if is_said else None)
+    kind = properties.pop(_KIND, None)
     if transactional is not None and transactional.lower() != "true":
         refuse("tables without transactions are not supported here", "create it in Hive")
     if transactional is None and kind is not None:
@@ -287,14 +287,14 @@ def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str
         )
     if kind is not None and kind.lower() not in {"default", _INSERT_ONLY}:
         refuse(f"{_KIND} {kind!r} is not supported", f"write 'default' or '{_INSERT_ONLY}'")
-    if given.get(_BUCKETING) == "2":
-        del given[_BUCKETING]  # every new table has this property, and SHOW CREATE TABLE prints it
-    for name in given:
+    if properties.get(_BUCKETING) == "2":
+        del properties[_BUCKETING]  # every new table has it, and SHOW CREATE TABLE prints it
+    for name in properties:
         if why := why_not_set(name):
             refuse(f"{name!r} cannot be set: {why}", "remove it")
     cursor.at = end
     is_insert_only = kind is not None and kind.lower() == _INSERT_ONLY
-    return is_insert_only, tuple(given.items())
+    return is_insert_only, tuple(properties.items())
 
 
 def _refuse_clause(cursor: Cursor) -> None:

@@ -50,25 +50,26 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
     begin = piece.find("INSERT")
     if begin is None:
         piece.fail("INSERT is missing after WITH", _FORM)
-    mode, at = _mode(piece, begin)
-    table = table_name(piece, database, at)
-    partition, dynamic, at = partition_clause(piece, table)
-    columns, at = _columns(piece, at)
-    if at >= len(piece):
+    mode, index = _mode(piece, begin)
+    table = table_name(piece, database, index)
+    partition, dynamic, index = partition_clause(piece, table)
+    columns, index = _columns(piece, index)
+    if index >= len(piece):
         piece.fail("the rows are missing", _FORM, piece.tokens[-1].end)
-    if piece.tokens[at].word == "IF":
-        piece.fail("IF NOT EXISTS is not supported", "remove it", piece.tokens[at])
+    first = piece.tokens[index]
+    if first.word == "IF":
+        piece.fail("IF NOT EXISTS is not supported", "remove it", first)
     tree = _checked(piece, table, columns)
     positions = DefaultPositions()
     _check_partition_columns(piece, columns, partition, dynamic)
-    if piece.tokens[at].word == "VALUES":
+    if first.word == "VALUES":
         if begin:
             piece.fail("VALUES cannot use WITH", "remove WITH")
-        source, positions = values_of(piece[at + 1 :], tree, columns)
-    elif piece.tokens[at].word in QUERY_BEGINS:
-        source = _query(piece, begin, at, tree, views or Views(database))
+        source, positions = values_of(piece[index + 1 :], tree, columns)
+    elif first.word in QUERY_BEGINS:
+        source = _query(piece, begin, index, tree, views or Views(database))
     else:
-        piece.fail(f"{piece.tokens[at].raw!r} is not understood here", _FORM, piece.tokens[at])
+        piece.fail(f"{first.raw!r} is not understood here", _FORM, first)
     return InsertSpec(
         target=table.full,
         source=source,
@@ -88,10 +89,12 @@ def _mode(piece: Piece, begin: int) -> tuple[InsertMode, int]:
     word = piece.word(begin + 1)
     if word not in _MODES:
         piece.fail("INSERT is followed by neither INTO nor OVERWRITE", _FORM)
-    at = begin + 2
-    if piece.word(at) in {"DIRECTORY", "LOCAL"}:
-        piece.fail("writing a directory is not supported", "insert into a table", piece.tokens[at])
-    return _MODES[word], at + (piece.word(at) == "TABLE")
+    index = begin + 2
+    if piece.word(index) in {"DIRECTORY", "LOCAL"}:
+        piece.fail(
+            "writing a directory is not supported", "insert into a table", piece.tokens[index]
+        )
+    return _MODES[word], index + (piece.word(index) == "TABLE")
 
 
 def partition_clause(
@@ -102,15 +105,15 @@ def partition_clause(
     Raises:
         SqlTextError: the PARTITION clause is invalid.
     """
-    at = table.end
-    if piece.word(at) != "PARTITION":
-        return {}, (), at
-    if piece.word(at + 1) != "(":
+    index = table.end
+    if piece.word(index) != "PARTITION":
+        return {}, (), index
+    if piece.word(index + 1) != "(":
         piece.fail("PARTITION is not followed by a list", "write PARTITION (column = value)")
-    end = piece.closing(at + 1)
+    end = piece.closing(index + 1)
     static: dict[str, str] = {}
     dynamic: list[str] = []
-    for part in piece[at + 2 : end].split(","):
+    for part in piece[index + 2 : end].split(","):
         name = part.tokens[0].name if part.tokens else None
         if name is None:
             part.fail("this is not a partition column", "write PARTITION (column = value)")
@@ -150,12 +153,12 @@ def partition_value(piece: Piece) -> str:
     return str(value).upper() if isinstance(value, bool) else str(value)
 
 
-def _columns(piece: Piece, at: int) -> tuple[tuple[str, ...], int]:
+def _columns(piece: Piece, index: int) -> tuple[tuple[str, ...], int]:
     """Return the columns of the column list, if any, and the index after the list."""
-    if piece.word(at) != "(" or piece.word(at + 1) in QUERY_BEGINS:
-        return (), at
-    end = piece.closing(at)
-    return column_list(piece[at : end + 1]), end + 1
+    if piece.word(index) != "(" or piece.word(index + 1) in QUERY_BEGINS:
+        return (), index
+    end = piece.closing(index)
+    return column_list(piece[index : end + 1]), end + 1
 
 
 def _check_partition_columns(
@@ -181,30 +184,30 @@ def _checked(piece: Piece, target: NamedTable, columns: tuple[str, ...]) -> exp.
         piece.fail("this is not a plain INSERT", _FORM)
     check_keys(piece, tree, ("this", "expression", "overwrite", "with_"))
     table = tree.this
-    found: tuple[str, ...] = ()
+    tree_columns: tuple[str, ...] = ()
     if isinstance(table, exp.Schema):
         check_keys(piece, table, ("this", "expressions"))
-        found = tuple(column.name.lower() for column in table.expressions)
+        tree_columns = tuple(column.name.lower() for column in table.expressions)
         table = table.this
     check_table(piece, table, target, "partition")
-    if found != columns:
+    if tree_columns != columns:
         piece.fail("the list of columns is ambiguous", _FORM)
     return tree
 
 
-def _query(piece: Piece, begin: int, at: int, tree: exp.Insert, views: Views) -> SourceSpec:
+def _query(piece: Piece, begin: int, index: int, tree: exp.Insert, views: Views) -> SourceSpec:
     """Return the query after the column list, together with the WITH clause before INSERT."""
-    tokens = (*piece.tokens[:begin], *piece.tokens[at:])
-    query = Piece(piece.whole, piece.number, tokens, piece.tokens[at].start)
-    if begin and piece.tokens[at].word == "WITH":
-        piece.fail("there are two WITH clauses", "write one", piece.tokens[at])
-    found = parsed_query(query)
-    with_ = found.args.get("with_")
-    alone = found.copy()
+    tokens = (*piece.tokens[:begin], *piece.tokens[index:])
+    query = Piece(piece.whole, piece.number, tokens, piece.tokens[index].start)
+    if begin and piece.tokens[index].word == "WITH":
+        piece.fail("there are two WITH clauses", "write one", piece.tokens[index])
+    query_tree = parsed_query(query)
+    with_clause = query_tree.args.get("with_")
+    alone = query_tree.copy()
     if begin:
         alone.set("with_", None)
-        if with_ != tree.args.get("with_"):
+        if with_clause != tree.args.get("with_"):
             piece.fail("it is not clear where WITH ends", "put it after the columns")
     if alone != tree.expression:
         query.fail("it is not clear where the query ends", "put parentheses around it")
-    return source_of_tree(query, found, views)
+    return source_of_tree(query, query_tree, views)

@@ -78,7 +78,7 @@ def _conjuncts(piece: Piece) -> list[Piece]:
         return [piece]
     parts = piece.split("AND")
     if len(parts) > 1:
-        return [found for part in parts for found in _conjuncts(part)]
+        return [conjunct for part in parts for conjunct in _conjuncts(part)]
     inner = piece.unwrapped()
     if len(inner) == len(piece):
         return [piece]
@@ -89,17 +89,17 @@ def _key(piece: Piece, names: NameScope) -> KeyPair | None:
     tree = parsed(piece, names)
     if not isinstance(tree, exp.EQ):
         return None
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for side in (tree.this, tree.expression):
         if not isinstance(side, exp.Column):
             return None
         uses = list(column_uses(piece, side, names))
         if len(uses) != 1 or not uses[0].is_plain or uses[0].side is None:
             return None
-        found[uses[0].side] = (uses[0].column.name or "").lower()
-    if found.keys() != {TARGET, SOURCE}:
+        columns[uses[0].side] = (uses[0].column.name or "").lower()
+    if columns.keys() != {TARGET, SOURCE}:
         return None
-    return KeyPair(target=found[TARGET], source=found[SOURCE])
+    return KeyPair(target=columns[TARGET], source=columns[SOURCE])
 
 
 def renamed(
@@ -130,7 +130,7 @@ def named_columns(
     Raises:
         SqlTextError: a column may belong to either table.
     """
-    given = {key.target: key.source for key in keys}
+    source_names = {key.target: key.source for key in keys}
     columns: dict[str, str] = {}
     for piece in pieces:
         for use in column_uses(piece, parsed(piece, names), names):
@@ -144,6 +144,6 @@ def named_columns(
                 )
             if use.side == SOURCE:
                 name = (use.column.name or "").lower()
-                is_free = given.get(name, name) == name
+                is_free = source_names.get(name, name) == name
                 columns[name] = name if is_free else f"__hiveacid_{name}"
     return columns

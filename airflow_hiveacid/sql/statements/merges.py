@@ -68,15 +68,15 @@ def merge_of(piece: Piece, database: str | None) -> MergeSpec:
     _expect(piece, 1, "INTO")
     target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
     _expect(piece, target.end, "USING")
-    source, using, at = _source(piece, target.end + 1, database)
-    _expect(piece, at, "ON")
+    source, using, index = _source(piece, target.end + 1, database)
+    _expect(piece, index, "ON")
     of_clauses = Views(database, before=len(source.tables or {}), reads_past=False)
     names = _names(piece, target, using)
-    first = piece.find("WHEN", start=at)
+    first = piece.find("WHEN", start=index)
     if first is None:
         piece.fail("WHEN is missing", _FORM, piece.tokens[-1].end)
     tree = _checked(piece, target, using)
-    on = piece[at + 1 : first]
+    on = piece[index + 1 : first]
     keys, rest = taken_apart(on, tree.args["on"], names)
     clauses = [
         _when(part, node) for part, node in _whens(piece, first, tree.args["whens"].expressions)
@@ -109,7 +109,7 @@ def _expect(piece: Piece, index: int, word: str) -> None:
 
 
 def _source(
-    piece: Piece, at: int, database: str | None
+    piece: Piece, begin: int, database: str | None
 ) -> tuple[SourceSpec, NamedTable | str, int]:
     """Return three values: the source, its name, and the index after its alias.
 
@@ -117,16 +117,16 @@ def _source(
     alias.
     """
     stops = frozenset({"ON"})
-    if piece.word(at) == "(":
-        end = piece.closing(at)
-        query = piece[at + 1 : end]
+    if piece.word(begin) == "(":
+        end = piece.closing(begin)
+        query = piece[begin + 1 : end]
         if query.word(0) not in QUERY_BEGINS:
-            piece.fail("this is not a query", _FORM, piece.tokens[at])
-        alias, after = alias_at(piece, end + 1, stops=stops)
+            piece.fail("this is not a query", _FORM, piece.tokens[begin])
+        alias, next_index = alias_at(piece, end + 1, stops=stops)
         if alias is None:
             piece.fail("the query of USING has no alias", "write one after it", piece.tokens[end])
-        return source_of(query, Views(database)), alias, after
-    name = table_name(piece, database, at)
+        return source_of(query, Views(database)), alias, next_index
+    name = table_name(piece, database, begin)
     table = with_alias(piece, name, stops=stops)
     as_of = piece.tokens[name.end - 1].as_of
     versions = {}
@@ -178,27 +178,27 @@ def _whens(piece: Piece, first: int, nodes: Sequence[exp.When]) -> list[tuple[Pi
 
 def _when(piece: Piece, node: exp.When) -> _When:
     """Parse the tokens of a clause after WHEN."""
-    when, at = _rows_of(piece)
+    when, index = _rows_of(piece)
     check_keys(piece, node, ("matched", "source", "condition", "then"))
     is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
     said = (when is MergeWhen.MATCHED, is_by_source)
     if (bool(node.args["matched"]), bool(node.args.get("source"))) != said:
         piece.fail("it is not clear to which rows this clause applies", _FORM)
-    then = piece.find("THEN")
-    if then is None or then + 1 >= len(piece):
+    end = piece.find("THEN")
+    if end is None or end + 1 >= len(piece):
         piece.fail("THEN is missing", _FORM, piece.tokens[-1].end)
     condition = None
-    if then != at:
-        _expect(piece, at, "AND")
-        condition = piece[at + 1 : then]
-    word = piece.tokens[then + 1]
+    if end != index:
+        _expect(piece, index, "AND")
+        condition = piece[index + 1 : end]
+    word = piece.tokens[end + 1]
     action = _ACTIONS.get(word.word)
     if action is None:
         piece.fail(f"{word.raw!r} is not UPDATE, DELETE or INSERT", _FORM, word)
     if (when is MergeWhen.NOT_MATCHED) is not (action is MergeAction.INSERT):
         allowed = "INSERT" if when is MergeWhen.NOT_MATCHED else "UPDATE or DELETE"
         piece.fail(f"this clause cannot {word.word}", f"write {allowed}", word)
-    return _When(when=when, action=action, condition=condition, rest=piece[then + 2 :], node=node)
+    return _When(when=when, action=action, condition=condition, rest=piece[end + 2 :], node=node)
 
 
 def _rows_of(piece: Piece) -> tuple[MergeWhen, int]:
@@ -220,25 +220,25 @@ def _clause(clause: _When, names: NameScope) -> MergeClause:
     condition = None
     if clause.condition is not None:
         condition = agreed(clause.condition, node.args.get("condition"), names)
-        if (at := clause.condition.find("OR")) is not None:
+        if (or_index := clause.condition.find("OR")) is not None:
             clause.condition.fail(
                 "in Hive, a condition with OR but without parentheses also affects rows of other"
                 " clauses, because Hive puts the condition of ON and an AND before it",
                 "put parentheses around the condition of this clause",
-                clause.condition.tokens[at],
+                clause.condition.tokens[or_index],
             )
     elif node.args.get("condition") is not None:
         clause.rest.fail("the condition of this clause is ambiguous", "put parentheses around it")
-    then = node.args["then"]
+    action_node = node.args["then"]
     set_: dict[str, str] | None = None
     values: tuple[str, ...] | None = None
     match clause.action:
         case MergeAction.DELETE:
             expect_end(clause.rest, 0)
         case MergeAction.UPDATE:
-            set_ = _update(clause, then, names)
+            set_ = _update(clause, action_node, names)
         case MergeAction.INSERT:
-            set_, values = _insert(clause, then, names)
+            set_, values = _insert(clause, action_node, names)
     return MergeClause(
         when=clause.when, action=clause.action, condition=condition, set=set_, values=values
     )
@@ -251,20 +251,20 @@ def _is_star(clause: _When, index: int) -> bool:
     return True
 
 
-def _update(clause: _When, then: exp.Expr, names: NameScope) -> dict[str, str] | None:
+def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str, str] | None:
     _expect(clause.rest, 0, "SET")
-    if not isinstance(then, exp.Update):
+    if not isinstance(action_node, exp.Update):
         clause.rest.fail("this is not an UPDATE", _FORM)
-    check_keys(clause.rest, then, ("expressions",))
+    check_keys(clause.rest, action_node, ("expressions",))
     if _is_star(clause, 1):
         if clause.when is MergeWhen.NOT_MATCHED_BY_SOURCE:
             clause.rest.fail("this clause has no source row", "write SET column = value")
         return None
-    return assignments_of(clause.rest[1:], names, then.expressions)
+    return assignments_of(clause.rest[1:], names, action_node.expressions)
 
 
 def _insert(
-    clause: _When, then: exp.Expr, names: NameScope
+    clause: _When, action_node: exp.Expr, names: NameScope
 ) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
     """Return the inserted expressions as one of two values; the other value is None.
 
@@ -273,25 +273,25 @@ def _insert(
     None.
     """
     rest = clause.rest
-    if not isinstance(then, exp.Insert):
+    if not isinstance(action_node, exp.Insert):
         rest.fail("this is not an INSERT", _FORM)
-    check_keys(rest, then, ("this", "expression"))
+    check_keys(rest, action_node, ("this", "expression"))
     if _is_star(clause, 0):
         return None, None
     columns: tuple[str, ...] | None = None
-    at = 0
+    index = 0
     if rest.word(0) == "(":
-        at = rest.closing(0) + 1
-        columns = column_list(rest[:at])
-    if (rest.word(at), rest.word(at + 1)) != ("VALUES", "("):
+        index = rest.closing(0) + 1
+        columns = column_list(rest[:index])
+    if (rest.word(index), rest.word(index + 1)) != ("VALUES", "("):
         rest.fail("VALUES (...) is missing", "write INSERT [(columns)] VALUES (...)")
-    expect_end(rest, rest.closing(at + 1) + 1)
-    cells = rest[at + 2 : -1].split(",")
-    node = then.expression
+    expect_end(rest, rest.closing(index + 1) + 1)
+    cells = rest[index + 2 : -1].split(",")
+    node = action_node.expression
     nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
     if len(nodes) != len(cells):
         rest.fail("it is not clear where a value ends", "put parentheses around each")
-    values = tuple(agreed_value(cell, one, names) for cell, one in zip(cells, nodes, strict=True))
+    values = tuple(agreed_value(cell, tree, names) for cell, tree in zip(cells, nodes, strict=True))
     if columns is None:
         return None, values
     if len(columns) != len(values):
@@ -316,19 +316,19 @@ def _means_all(clause: _When) -> bool:
 
 def _expressions(clauses: Sequence[_When]) -> list[Piece]:
     """Return all expressions in the clauses, without the assigned columns."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for clause in clauses:
         if clause.condition is not None:
-            found.append(clause.condition)
+            pieces.append(clause.condition)
         if _means_all(clause) or clause.action is MergeAction.DELETE:
             continue
         if clause.action is MergeAction.UPDATE:
             for part in clause.rest[1:].split(","):
                 equal = part.find("=", "==")
                 if equal is not None:
-                    found.append(part[equal + 1 :])
+                    pieces.append(part[equal + 1 :])
         else:
-            at = clause.rest.find("VALUES")
-            if at is not None:
-                found.extend(clause.rest[at + 2 : -1].split(","))
-    return [piece for piece in found if not is_default(piece)]
+            index = clause.rest.find("VALUES")
+            if index is not None:
+                pieces.extend(clause.rest[index + 2 : -1].split(","))
+    return [piece for piece in pieces if not is_default(piece)]

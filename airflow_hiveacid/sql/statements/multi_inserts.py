@@ -64,34 +64,34 @@ _OF_CHANCE: Final = frozenset(
 class _Cut:
     """A multi-insert, split into clauses.
 
-    `inserts` contains each INSERT with the index at which FROM must be inserted. `with_` is empty
-    if there is no WITH clause.
+    `inserts` contains each INSERT with the index at which FROM must be inserted. `with_clause` is
+    empty if there is no WITH clause.
     """
 
-    with_: Piece
-    from_: Piece
+    with_clause: Piece
+    from_clause: Piece
     inserts: tuple[tuple[Piece, int], ...]
 
-    def alone(self, part: Piece, at: int) -> Piece:
+    def alone(self, part: Piece, index: int) -> Piece:
         """Return an INSERT with the WITH and FROM clauses, as a separate statement."""
         tokens = (
-            *self.with_.tokens,
-            *part.tokens[:at],
-            *self.from_.tokens,
-            *part.tokens[at:],
+            *self.with_clause.tokens,
+            *part.tokens[:index],
+            *self.from_clause.tokens,
+            *part.tokens[index:],
         )
         return Piece(part.whole, part.number, tokens, part.at)
 
-    def query(self, part: Piece, at: int) -> Piece:
+    def query(self, part: Piece, index: int) -> Piece:
         """Return the query of an INSERT, with the WITH and FROM clauses."""
         begin = part.find("SELECT") or 0
-        return self.alone(part[begin:], at - begin)
+        return self.alone(part[begin:], index - begin)
 
 
 def begins_with_from(piece: Piece) -> bool:
     """Return True if FROM precedes the first INSERT."""
-    at = piece.find("FROM", "INSERT")
-    return at is not None and piece.word(at) == "FROM"
+    index = piece.find("FROM", "INSERT")
+    return index is not None and piece.word(index) == "FROM"
 
 
 def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | TransactionSpec:
@@ -129,8 +129,8 @@ def _cut(piece: Piece) -> _Cut:
     ends = [i for i, token in piece.outside() if token.word == "INSERT" and i > first]
     borders = zip([first, *ends], [*ends, len(piece)], strict=True)
     return _Cut(
-        with_=piece[:begin],
-        from_=piece[begin:first],
+        with_clause=piece[:begin],
+        from_clause=piece[begin:first],
         inserts=tuple((part, _end_of_columns(part)) for part in (piece[b:e] for b, e in borders)),
     )
 
@@ -140,31 +140,31 @@ def _end_of_columns(part: Piece) -> int:
     select = part.find("SELECT")
     if select is None:
         part.fail("SELECT is missing in an INSERT after FROM", _FORM)
-    at = part.find(*_OPERATIONS)
-    if at is not None:
-        word = part.tokens[at]
+    operation = part.find(*_OPERATIONS)
+    if operation is not None:
+        word = part.tokens[operation]
         part.fail(f"{word.raw} is not supported in an INSERT after FROM", "put it into FROM", word)
     for index, token in part.outside():
         if token.word == "FROM" and part.word(index - 1) != "DISTINCT":
             part.fail("there are two FROM clauses", "write one, before the first INSERT", token)
-    found = part.find(*_AFTER_COLUMNS, start=select)
-    return len(part) if found is None else found
+    end = part.find(*_AFTER_COLUMNS, start=select)
+    return len(part) if end is None else end
 
 
 def _share(cut: _Cut, views: Views) -> None:
     """Replace the queries of WITH and FROM with shared views; each runs once for all INSERTs."""
     query = cut.query(*cut.inserts[0])
     tree = parsed_query(query)
-    if len(cut.with_):
-        first, last = cut.with_.tokens[0], cut.with_.tokens[-1]
-        _share_with(cut.with_, tree, views)
+    if len(cut.with_clause):
+        first, last = cut.with_clause.tokens[0], cut.with_clause.tokens[-1]
+        _share_with(cut.with_clause, tree, views)
         views.put(first.start, last.end, "")
-    _share_from(cut.from_, tree, views)
-    for begin, token in enumerate(cut.from_.tokens):
-        if token.word in _OF_CHANCE and cut.from_.word(begin + 1) == "(":
+    _share_from(cut.from_clause, tree, views)
+    for begin, token in enumerate(cut.from_clause.tokens):
+        if token.word in _OF_CHANCE and cut.from_clause.word(begin + 1) == "(":
             if views.hides(token.start):
                 continue
-            cut.from_.fail(
+            cut.from_clause.fail(
                 f"{token.raw}() would return different values for each INSERT",
                 "put it into a query: FROM (SELECT ...) q",
                 token,
@@ -172,19 +172,19 @@ def _share(cut: _Cut, views: Views) -> None:
 
 
 def _share_with(piece: Piece, tree: exp.Expr, views: Views) -> None:
-    with_ = tree.args.get("with_")
+    with_clause = tree.args.get("with_")
     parts = piece[1:].split(",")
-    found = [] if with_ is None else with_.expressions
-    if len(found) != len(parts):
+    ctes = [] if with_clause is None else with_clause.expressions
+    if len(ctes) != len(parts):
         piece.fail("it is not clear where a WITH query ends", "write WITH a AS (...), b AS (...)")
-    for part, cte in zip(parts, found, strict=True):
-        at = part.find("AS")
-        if at is None or part.word(at + 1) != "(" or part.closing(at + 1) != len(part) - 1:
+    for part, cte in zip(parts, ctes, strict=True):
+        begin = part.find("AS")
+        if begin is None or part.word(begin + 1) != "(" or part.closing(begin + 1) != len(part) - 1:
             part.fail("this is not a named query", "write WITH a AS (SELECT ...)")
         name = part.tokens[0]
         if cte.args["alias"].this.meta.get("start") != name.start:
             part.fail("the name of this query is not clear", "write WITH a AS (SELECT ...)")
-        text = _text(part[at + 2 : -1], cte.this, views)
+        text = _text(part[begin + 2 : -1], cte.this, views)
         if columns := cte.args["alias"].columns:
             names = ", ".join(quoted(column.name) for column in columns)
             text = f"SELECT * FROM ({text}) AS q({names})"  # noqa: S608 - the user's own query
@@ -196,7 +196,7 @@ def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
     joins = [join.this for join in tree.args.get("joins") or []]
     from_ = tree.args.get("from_")
     tables = [*([] if from_ is None else [from_.this]), *joins]
-    found = [table for table in tables if isinstance(table, exp.Subquery)]
+    subqueries = [table for table in tables if isinstance(table, exp.Subquery)]
     offsets = [
         index
         for index, token in piece.outside()
@@ -204,11 +204,11 @@ def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
         and piece.word(index - 1) in {"FROM", "JOIN", ","}
         and piece.word(index + 1) in QUERY_BEGINS
     ]
-    if len(found) != len(offsets):
+    if len(subqueries) != len(offsets):
         piece.fail(
             "it is not clear where a FROM query ends", "put each query in parentheses and name it"
         )
-    for begin, table in zip(offsets, found, strict=True):
+    for begin, table in zip(offsets, subqueries, strict=True):
         end = piece.closing(begin)
         view = views.share(_text(piece[begin + 1 : end], table.this, views))
         views.put(piece.tokens[begin].start, piece.tokens[end].end, f"`{view}`")

@@ -58,12 +58,14 @@ def truncate_of(piece: Piece, database: str | None) -> TruncateSpec:
         SqlTextError: the SQL is not a TRUNCATE statement.
     """
     table = table_name(piece, database, 1 + (piece.word(1) == "TABLE"))
-    partition, without_value, at = partition_clause(piece, table)
+    partition, without_value, index = partition_clause(piece, table)
     if without_value:
         piece.fail(f"partition column {without_value[0]!r} has no value", _TRUNCATE_FORM)
-    if at < len(piece):
+    if index < len(piece):
         piece.fail(
-            f"{piece.tokens[at].raw!r} is not understood here", _TRUNCATE_FORM, piece.tokens[at]
+            f"{piece.tokens[index].raw!r} is not understood here",
+            _TRUNCATE_FORM,
+            piece.tokens[index],
         )
     return TruncateSpec(target=table.full, partition=partition)
 
@@ -84,11 +86,11 @@ def load_of(piece: Piece, database: str | None) -> LoadSpec:
         piece.fail("LOAD is not followed by DATA INPATH", _LOAD_FORM)
     location = _location(piece)
     overwrite = piece.word(_LOCATION + 1) == "OVERWRITE"
-    at = _LOCATION + 1 + overwrite
-    if (piece.word(at), piece.word(at + 1)) != ("INTO", "TABLE"):
-        where = piece.tokens[at] if at < len(piece) else piece.tokens[-1].end
+    index = _LOCATION + 1 + overwrite
+    if (piece.word(index), piece.word(index + 1)) != ("INTO", "TABLE"):
+        where = piece.tokens[index] if index < len(piece) else piece.tokens[-1].end
         piece.fail("the location is not followed by INTO TABLE", _LOAD_FORM, where)
-    table = table_name(piece, database, at + 2)
+    table = table_name(piece, database, index + 2)
     partition, without_value, end = partition_clause(piece, table)
     if without_value:
         piece.fail(
@@ -104,10 +106,10 @@ def load_of(piece: Piece, database: str | None) -> LoadSpec:
 
 def _location(piece: Piece) -> str:
     is_text = len(piece) > _LOCATION and piece.tokens[_LOCATION].kind is Kind.STRING
-    found = text(piece, _LOCATION) if is_text else ""
-    if not found.strip():
+    location = text(piece, _LOCATION) if is_text else ""
+    if not location.strip():
         piece.fail("INPATH is not followed by a location", _LOAD_FORM)
-    return found
+    return location
 
 
 def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
@@ -122,11 +124,11 @@ def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
     if words[1:2] != ["TABLE"] or "COMPACT" not in words:
         piece.fail("only ALTER TABLE ... COMPACT is supported", _COMPACT_FORM)
     table = table_name(piece, database, 2)
-    partition, at = _partition_name(piece, table.end)
-    if words[at : at + 1] != ["COMPACT"]:
-        where = piece.tokens[at] if at < len(piece) else piece.tokens[-1].end
+    partition, index = _partition_name(piece, table.end)
+    if words[index : index + 1] != ["COMPACT"]:
+        where = piece.tokens[index] if index < len(piece) else piece.tokens[-1].end
         piece.fail("this is not a COMPACT", _COMPACT_FORM, where)
-    kind = piece[at + 1 : at + 2]
+    kind = piece[index + 1 : index + 2]
     is_text = bool(kind.tokens) and kind.tokens[0].kind is Kind.STRING
     choice = _CHOICES.get(str(constant(kind)).lower()) if is_text else None
     if choice is None:
@@ -134,24 +136,24 @@ def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
             "the kind of compaction must be 'minor' or 'major'",
             f"{_COMPACT_FORM}; for a rebalance, use HiveAcidRebalanceOperator",
         )
-    if words[at + 2 :] not in ([], ["AND", "WAIT"]):
+    if words[index + 2 :] not in ([], ["AND", "WAIT"]):
         piece.fail(
             "the words after the kind of compaction are not supported",
             _COMPACT_FORM,
-            piece.tokens[at + 2],
+            piece.tokens[index + 2],
         )
     return CompactSpec(target=table.full, partition=partition, choice=choice)
 
 
-def _partition_name(piece: Piece, at: int) -> tuple[str | None, int]:
+def _partition_name(piece: Piece, index: int) -> tuple[str | None, int]:
     """Return the partition's name and the next index; the name is None without PARTITION."""
-    words = [token.word for token in piece.tokens[at : at + 2]]
+    words = [token.word for token in piece.tokens[index : index + 2]]
     if words != ["PARTITION", "("]:
-        return None, at
-    end = piece.closing(at + 1)
+        return None, index
+    end = piece.closing(index + 1)
     columns: list[str] = []
     values: list[str] = []
-    for part in piece[at + 2 : end].split(","):
+    for part in piece[index + 2 : end].split(","):
         name = part.tokens[0].name if part.tokens else None
         if name is None or name.lower() in columns:
             part.fail("this is not a partition column, or it is named twice", _COMPACT_FORM)
@@ -169,20 +171,20 @@ def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
         SqlTextError: the SQL is not one of these SHOW statements.
     """
     cursor = Cursor(piece, _SHOW_FORM, 1)
-    found: MetastoreStatement
+    statement: MetastoreStatement
     if cursor.took("TRANSACTIONS"):
-        found = ShowTransactions()
+        statement = ShowTransactions()
     elif cursor.took("COMPACTIONS"):
         target, partition = _table_and_partition(cursor, database)
-        found = ShowCompactions(target=target, partition=partition)
+        statement = ShowCompactions(target=target, partition=partition)
     elif cursor.took("LOCKS"):
         target, partition = _table_and_partition(cursor, database)
         cursor.took("EXTENDED")  # no effect: the result always contains every detail
-        found = ShowLocks(target=target, partition=partition)
+        statement = ShowLocks(target=target, partition=partition)
     else:
         cursor.fail("only SHOW COMPACTIONS, TRANSACTIONS and LOCKS are supported")
     cursor.end()
-    return found
+    return statement
 
 
 def abortion_of(piece: Piece, _: str | None) -> AbortTransactions:
@@ -193,10 +195,10 @@ def abortion_of(piece: Piece, _: str | None) -> AbortTransactions:
     """
     cursor = Cursor(piece, _ABORT_FORM, 1)
     cursor.expect("TRANSACTIONS")
-    found = [cursor.number("ID of a transaction")]
+    txn_ids = [cursor.number("ID of a transaction")]
     while cursor.at < len(piece):
-        found.append(cursor.number("ID of a transaction"))
-    return AbortTransactions(txn_ids=tuple(dict.fromkeys(found)))
+        txn_ids.append(cursor.number("ID of a transaction"))
+    return AbortTransactions(txn_ids=tuple(dict.fromkeys(txn_ids)))
 
 
 def _table_and_partition(cursor: Cursor, database: str | None) -> tuple[str, PartitionValues]:

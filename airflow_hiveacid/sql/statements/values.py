@@ -67,11 +67,11 @@ def values_of(
     rows, nodes = _rows(piece, tree, columns)
     width = len(rows[0])
     positions = _defaults(rows)
-    given = [at for at in range(width) if at not in positions.default_at]
-    constants = {at: _constants([row[at] for row in rows]) for at in given}
+    column_indexes = [index for index in range(width) if index not in positions.default_at]
+    constants = {index: _constants([row[index] for row in rows]) for index in column_indexes}
     plain = [column for column in constants.values() if column is not None]
-    if len(plain) == len(given):
-        names = [name for at, name in enumerate(columns) if at in given]
+    if len(plain) == len(column_indexes):
+        names = [name for index, name in enumerate(columns) if index in column_indexes]
         return _of_constants(rows, plain, names, positions), positions
     if len(rows) > _MOST_QUERIES:
         piece.fail(
@@ -82,18 +82,21 @@ def values_of(
     selects = []
     parameters: dict[str, Parameter] = {}
     for number, node in enumerate(nodes):
-        found = _cell_nodes(piece, node, width)
-        for at in given:
-            column = constants[at]
-            if column is not None and _parameter(rows[number][at]) is not None:
-                parameters[_MADE.format(number, at)] = _made(column[number])
-        items = [_item(rows[number][at], found[at], constants[at], (number, at)) for at in given]
-        items += [_as_text(_TRUTHS[is_default(rows[number][at])]) for at in positions.default_where]
+        row, cell_nodes = rows[number], _cell_nodes(piece, node, width)
+        for index in column_indexes:
+            column = constants[index]
+            if column is not None and _parameter(row[index]) is not None:
+                parameters[_MADE.format(number, index)] = _made(column[number])
+        items = [
+            _item(row[index], cell_nodes[index], constants[index], (number, index))
+            for index in column_indexes
+        ]
+        items += [_as_text(_TRUTHS[is_default(row[index])]) for index in positions.default_where]
         selects.append(f"SELECT {', '.join(items)}")
-    for at in given:
-        if constants[at] is None:
-            _check_alike([row[at] for row in rows])
-    text_at = tuple(at for at in given if constants[at] is not None)
+    for index in column_indexes:
+        if constants[index] is None:
+            _check_alike([row[index] for row in rows])
+    text_at = tuple(index for index in column_indexes if constants[index] is not None)
     source = SourceSpec(tables={}, query=" UNION ALL ".join(selects), parameters=parameters)
     return source, replace(positions, text_at=text_at)
 
@@ -115,18 +118,21 @@ def _rows(
 
 def _of_constants(
     rows: Sequence[Sequence[Piece]],
-    given: Sequence[list[_Value]],
+    columns: Sequence[list[_Value]],
     names: Sequence[str],
     positions: DefaultPositions,
 ) -> SourceSpec:
     """Return a source of constants, with a flag column for each column in `default_where`."""
     flags: list[list[_Value]] = [
-        [_TRUTHS[is_default(row[at])] for row in rows] for at in positions.default_where
+        [_TRUTHS[is_default(row[index])] for row in rows] for index in positions.default_where
     ]
-    every = [*given, *flags]
+    every = [*columns, *flags]
     return SourceSpec(
         values=tuple(zip(*every, strict=True)) if every else ((),) * len(rows),
-        columns=(*names, *(_IS_DEFAULT.format(at) for at in positions.default_where if names)),
+        columns=(
+            *names,
+            *(_IS_DEFAULT.format(index) for index in positions.default_where if names),
+        ),
     )
 
 
@@ -177,14 +183,14 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
             depend on the default.
     """
     default_at, default_where = [], []
-    for at, cells in enumerate(zip(*rows, strict=True)):
-        others = [cell for cell in cells if not is_default(cell)]
-        if not others:
-            default_at.append(at)
-        elif len(others) < len(cells):
-            default_where.append(at)
-            if len(set(_fractions(others))) > 1:
-                others[0].fail(
+    for index, cells in enumerate(zip(*rows, strict=True)):
+        value_cells = [cell for cell in cells if not is_default(cell)]
+        if not value_cells:
+            default_at.append(index)
+        elif len(value_cells) < len(cells):
+            default_where.append(index)
+            if len(set(_fractions(value_cells))) > 1:
+                value_cells[0].fail(
                     "if some rows have DEFAULT in a string column, the column's default decides"
                     " how many digits the numbers of other rows have",
                     "write all of them with the same number of digits, or use two statements",
@@ -280,10 +286,10 @@ def _padded(number: str, digits: int) -> str:
 
 
 def _cell_nodes(piece: Piece, node: exp.Expr, width: int) -> list[exp.Expr]:
-    found = node.expressions if isinstance(node, exp.Tuple) else []
-    if len(found) != width:
+    nodes = node.expressions if isinstance(node, exp.Tuple) else []
+    if len(nodes) != width:
         piece.fail("it is not clear where a value ends", "put parentheses around each")
-    return found
+    return nodes
 
 
 def _cells(row: Piece) -> tuple[Piece, ...]:

@@ -83,22 +83,22 @@ def _of_parameter(piece: Piece, parameter: Parameter) -> str | int | float | boo
         piece.fail("a list is not a single value", "write IN (:name), or give one value")
     (value,) = parameter.values
     plain = value.text.lstrip("-")
-    found: str | int | float | bool | Absent | None = value.text
+    result: str | int | float | bool | Absent | None = value.text
     match value.type:
         case ValueType.NULL:
-            found = None
+            result = None
         case ValueType.BOOLEAN:
-            found = value.text == "true"
+            result = value.text == "true"
         case ValueType.INT | ValueType.DECIMAL:
-            found = _of_digits(plain, "-" if plain != value.text else "")
+            result = _of_digits(plain, "-" if plain != value.text else "")
         case ValueType.TIMESTAMP:
             clock, _, fraction = value.text.partition(".")
-            found = f"{clock}.{fraction.rstrip('0')}" if fraction else clock
+            result = f"{clock}.{fraction.rstrip('0')}" if fraction else clock
         case ValueType.DOUBLE | ValueType.MOMENT:
-            found = ABSENT  # Hive writes `1.5D` differently, and a timestamp would lose its zone
+            result = ABSENT  # Hive writes `1.5D` differently, and a timestamp would lose its zone
         case _:
             pass
-    return found
+    return result
 
 
 def _number(tokens: Sequence[Token]) -> str | int | float | Absent:
@@ -133,9 +133,9 @@ def text(piece: Piece, index: int) -> str:
         SqlTextError: the string contains half of a surrogate pair.
     """
     token = piece.tokens[index]
-    found = _ESCAPE.sub(_unescaped, token.raw[1:-1])
+    content = _ESCAPE.sub(_unescaped, token.raw[1:-1])
     try:
-        return found.encode("utf-16", "surrogatepass").decode("utf-16")
+        return content.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         piece.fail(
             "this string contains an unpaired surrogate (half a character)",
@@ -144,9 +144,9 @@ def text(piece: Piece, index: int) -> str:
         )
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    if found["code"]:
-        return chr(int(found["code"], 16))
-    if found["octal"]:
-        return chr(int(found["octal"], 8))
-    return _NAMED.get(found["other"], found["other"])
+def _unescaped(match: re.Match[str]) -> str:
+    if match["code"]:
+        return chr(int(match["code"], 16))
+    if match["octal"]:
+        return chr(int(match["octal"], 8))
+    return _NAMED.get(match["other"], match["other"])

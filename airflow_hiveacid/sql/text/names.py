@@ -57,8 +57,8 @@ def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable
     while True:
         name = tokens[index].name if index < len(tokens) else None
         if name is None:
-            at = tokens[index] if index < len(tokens) else tokens[-1].end
-            piece.fail("the name of a table is missing", "write db.table", at)
+            position = tokens[index] if index < len(tokens) else tokens[-1].end
+            piece.fail("the name of a table is missing", "write db.table", position)
         parts.append(name)
         index += 1
         if index >= len(tokens) or tokens[index].word != ".":
@@ -110,12 +110,12 @@ def column_list(piece: Piece) -> tuple[str, ...]:
     Raises:
         SqlTextError: an entry is not a name, or a name occurs twice.
     """
-    found: list[str] = []
+    names: list[str] = []
     for part in piece[1:-1].split(","):
         name = part.tokens[0].name if len(part) == 1 else None
         if name is None:
             part.fail("this is not a column of the table", "write names separated by commas")
-        if name.lower() in found:
+        if name.lower() in names:
             part.fail(f"column {name!r} is named twice", "name it once")
-        found.append(name.lower())
-    return tuple(found)
+        names.append(name.lower())
+    return tuple(names)

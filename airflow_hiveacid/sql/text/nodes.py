@@ -95,18 +95,18 @@ def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> Non
             if not is_understood(node):
                 _refuse(piece, node)
             continue
-        at = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
+        token = next((t for t in piece.tokens if t.word in {"SELECT", "WITH", "VALUES"}), None)
         if not with_queries:
             piece.fail(
                 "a query within this expression is not supported",
                 "put it into a WHEN clause or the source of a MERGE, or write INSERT ... SELECT",
-                at,
+                token,
             )
         if any(True for _ in node.find_all(exp.With)) or isinstance(node.parent, exp.Any | exp.All):
             piece.fail(
                 "WITH, ANY and ALL are not supported in a query within an expression",
                 "write IN (SELECT ...) or EXISTS (SELECT ...)",
-                at,
+                token,
             )
         check_query(piece, node)
 
@@ -161,13 +161,13 @@ def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> 
 
 def position_of(piece: Piece, node: exp.Expr) -> int | None:
     """Return the position of the first name in a node; None if the node has no name."""
-    found = [
+    starts = [
         start
         for inner in node.walk()
         if isinstance(start := inner.meta.get("start"), int) and inner is not None
     ]
     ours = {token.start for token in piece.tokens}
-    return min((start for start in found if start in ours), default=None)
+    return min((start for start in starts if start in ours), default=None)
 
 
 def is_understood(node: exp.Expr) -> bool:

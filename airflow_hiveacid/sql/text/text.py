@@ -62,10 +62,10 @@ class Piece:
         tokens = self.tokens[cut]
         start, _, _ = cut.indices(len(self.tokens))
         if start < len(self.tokens):
-            at = self.tokens[start].start
+            position = self.tokens[start].start
         else:
-            at = self.tokens[-1].end if self.tokens else self.at
-        return Piece(self.whole, self.number, tokens, at)
+            position = self.tokens[-1].end if self.tokens else self.at
+        return Piece(self.whole, self.number, tokens, position)
 
     def word(self, index: int) -> str:
         """Return the word or symbol at an index, in upper case; empty for other tokens."""
@@ -79,20 +79,21 @@ class Piece:
     def written(self, changes: Mapping[int, str]) -> str:
         """Return the SQL with some tokens replaced; `changes` maps start positions to new text."""
         parts: list[str] = []
-        before = None
+        previous = None
         for token in self.tokens:
-            if before is not None:
-                gap = self.whole[before.end : token.start]
-                is_next = before.end <= token.start and not gap.strip()
+            if previous is not None:
+                gap = self.whole[previous.end : token.start]
+                is_next = previous.end <= token.start and not gap.strip()
                 parts.append(gap if is_next else " ")
             parts.append(changes.get(token.start, token.raw))
-            before = token
+            previous = token
         return "".join(parts)
 
     def line_and_column(self, position: int | None = None) -> tuple[int, int]:
         """Return the line and column of a position, from 1; the default is the first token."""
-        at = position if position is not None else self.tokens[0].start if self.tokens else self.at
-        return line_and_column(self.whole, at)
+        if position is None:
+            position = self.tokens[0].start if self.tokens else self.at
+        return line_and_column(self.whole, position)
 
     def fail(self, problem: str, remedy: str, at: Token | int | None = None) -> NoReturn:
         """Refuse the statement with an error at a position.
@@ -124,8 +125,8 @@ class Piece:
 
     def find(self, *words: str, start: int = 0) -> int | None:
         """Return the index of the first of these words outside of parentheses and CASE, or None."""
-        found = (i for i, token in self.outside() if token.word in words and i >= start)
-        return next(found, None)
+        indexes = (i for i, token in self.outside() if token.word in words and i >= start)
+        return next(indexes, None)
 
     def split(self, word: str) -> tuple[Piece, ...]:
         """Split at a word outside of parentheses and CASE, but not at the AND of BETWEEN."""
@@ -143,12 +144,12 @@ class Piece:
 
     def closing(self, index: int) -> int:
         """Return the index of the token that closes the parenthesis at an index."""
-        nested, at = 1, index
+        nested, end = 1, index
         while nested:
-            at += 1
-            nested += self.tokens[at].word in _OPENING
-            nested -= self.tokens[at].word in _OPENING.values()
-        return at
+            end += 1
+            nested += self.tokens[end].word in _OPENING
+            nested -= self.tokens[end].word in _OPENING.values()
+        return end
 
     def unwrapped(self) -> Piece:
         """Return the piece without parentheses around the whole piece."""
@@ -171,24 +172,24 @@ class Piece:
         parser = _HIVE.parser()
         try:
             if into is None:
-                found = parser.parse(tokens, self.whole)
+                trees = parser.parse(tokens, self.whole)
             else:
-                found = parser.parse_into(into, tokens, self.whole)
+                trees = parser.parse_into(into, tokens, self.whole)
         except ParseError as error:
             self._not_read(error)
         except Exception as error:  # noqa: BLE001 - sqlglot fails in many ways on arbitrary text
             self._not_read(error)
-        if len(found) != 1 or found[0] is None:
+        if len(trees) != 1 or trees[0] is None:
             self.fail("this is not a single statement", "write `;` between statements")
-        return found[0]
+        return trees[0]
 
     def _not_read(self, error: Exception) -> NoReturn:
         details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-        at = _position(self, details.get("highlight"), details.get("line"), details.get("col"))
-        found = details.get("highlight")
-        what = f"cannot be read at {found!r}" if found else "cannot be read"
+        offset = _position(self, details.get("highlight"), details.get("line"), details.get("col"))
+        highlight = details.get("highlight")
+        problem = f"cannot be read at {highlight!r}" if highlight else "cannot be read"
         nested = isinstance(error, RecursionError)
-        raise_at = self.line_and_column(at)
+        raise_at = self.line_and_column(offset)
         reason = "it is nested too deeply" if nested else details.get("description") or str(error)
         if reason.startswith("Required keyword"):  # contains a field of sqlglot, but no user text
             reason = "something is missing there"
@@ -196,7 +197,7 @@ class Piece:
             statement=self.number,
             line=raise_at[0],
             column=raise_at[1],
-            problem=f"this {what}: {_one_line(reason)}",
+            problem=f"this {problem}: {_one_line(reason)}",
             remedy="write it in Hive's dialect",
         ) from error
 
@@ -216,8 +217,8 @@ def statements_of(
     begin = 0
     for end in [*(i for i, t in enumerate(tokens) if t.word == ";"), len(tokens)]:
         if end > begin:
-            found = tokens[begin:end]
-            statements.append(Piece(script, len(statements) + 1, found, found[0].start))
+            part = tokens[begin:end]
+            statements.append(Piece(script, len(statements) + 1, part, part[0].start))
         begin = end + 1
     check_gaps(script, tokens)
     for piece in statements:

@@ -128,12 +128,12 @@ def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) ->
             f"the text has {len(script)} characters, more than {_MOST_CHARACTERS}",
             "put rows into a table or file, and select from there",
         )
-    if (found := _NO_TEXT.search(script)) is not None:
-        _refuse(script, found.start(), "this character is not allowed", "remove it")
-    if (at := script.find("${")) >= 0:
+    if (match := _NO_TEXT.search(script)) is not None:
+        _refuse(script, match.start(), "this character is not allowed", "remove it")
+    if (offset := script.find("${")) >= 0:
         _refuse(
             script,
-            at,
+            offset,
             "${...} is replaced by variables in Hive and in Spark",
             "use a template of Airflow; in a string, write '$' '{'",
         )
@@ -158,8 +158,8 @@ def _with_parameters(
     index, depth = 0, 0
     while index < len(tokens):
         token = tokens[index]
-        before = tokens[index - 1] if index else None
-        depth += token.raw == "<" and before is not None and before.word in _OF_FIELDS
+        previous = tokens[index - 1] if index else None
+        depth += token.raw == "<" and previous is not None and previous.word in _OF_FIELDS
         depth -= min(depth, token.raw.count(">"))
         name = tokens[index + 1] if index + 1 < len(tokens) else None
         if depth or name is None or not _is_marker(script, token, name):
@@ -167,12 +167,12 @@ def _with_parameters(
             index += 1
             continue
         if name.raw not in parameters:
-            known = f"; given are {', '.join(parameters)}" if parameters else ""
+            alternatives = f"; given are {', '.join(parameters)}" if parameters else ""
             _refuse(
                 script,
                 token.start,
                 f"there is no value for :{name.raw}",
-                f"add it to the argument parameters{known}",
+                f"add it to the argument parameters{alternatives}",
             )
         word = name.parts[0]
         yield Token(
@@ -193,8 +193,8 @@ def _with_parameters(
 def _is_marker(script: str, token: Token, name: Token) -> bool:
     if token.raw != _MARK or name.start != token.end or not _PARAMETER.match(name.raw):
         return False
-    before = script[token.start - 1 : token.start]
-    return not (before in _BEFORE_PATH or before.isalnum() or before == "_")
+    previous = script[token.start - 1 : token.start]
+    return not (previous in _BEFORE_PATH or previous.isalnum() or previous == "_")
 
 
 def _joined(script: str, raw: list[SqlglotToken]) -> Iterator[Token]:
@@ -239,9 +239,9 @@ def check_gaps(script: str, tokens: Sequence[Token]) -> None:
         gap = script[begin:end]
         if gap.strip():
             _check_comments(script, begin, gap)
-    for before, token in pairwise(tokens):
-        is_doubled = before.end == token.start and before.kind is token.kind is Kind.STRING
-        if is_doubled and before.raw[0] == token.raw[0]:
+    for previous, token in pairwise(tokens):
+        is_doubled = previous.end == token.start and previous.kind is token.kind is Kind.STRING
+        if is_doubled and previous.raw[0] == token.raw[0]:
             _refuse(
                 script,
                 token.start,
@@ -252,14 +252,14 @@ def check_gaps(script: str, tokens: Sequence[Token]) -> None:
 
 def _check_comments(script: str, begin: int, gap: str) -> None:
     for comment in _COMMENT.finditer(gap):
-        at = begin + comment.start()
+        offset = begin + comment.start()
         block = comment["block"] or ""
         if block.startswith("+"):
-            _no_hint(script, at)
+            _no_hint(script, offset)
         if "/*" in block:
             _refuse(
                 script,
-                at,
+                offset,
                 "parsers disagree on where a nested comment ends",
                 "remove one of them",
             )
@@ -267,42 +267,42 @@ def _check_comments(script: str, begin: int, gap: str) -> None:
         _refuse(script, begin, "this comment cannot be read", "close it, or remove it")
 
 
-def _no_hint(script: str, at: int) -> NoReturn:
+def _no_hint(script: str, offset: int) -> NoReturn:
     _refuse(
         script,
-        at,
+        offset,
         "hints are not supported and would be dropped",
         "remove it; Spark chooses how to join, and the operator has arguments for its settings",
     )
 
 
-def _refuse(script: str, at: int, problem: str, remedy: str) -> NoReturn:
-    raise _error(script, at, problem, remedy)
+def _refuse(script: str, offset: int, problem: str, remedy: str) -> NoReturn:
+    raise _error(script, offset, problem, remedy)
 
 
-def _error(script: str, at: int, problem: str, remedy: str) -> SqlTextError:
-    line, column = line_and_column(script, at)
-    number = _number(script, at)
+def _error(script: str, offset: int, problem: str, remedy: str) -> SqlTextError:
+    line, column = line_and_column(script, offset)
+    number = _number(script, offset)
     return SqlTextError(statement=number, line=line, column=column, problem=problem, remedy=remedy)
 
 
 def _unclosed(script: str) -> int:
     """Return the position of a quote or comment that is not closed."""
-    at = 0
-    while (found := _LEXEME.match(script, at)) is not None:
-        at = found.end()
-    return at
+    offset = 0
+    while (lexeme := _LEXEME.match(script, offset)) is not None:
+        offset = lexeme.end()
+    return offset
 
 
 def _number(script: str, position: int) -> int:
     """Return the number of the statement at a position, without counting empty statements."""
-    at, number, is_empty = 0, 1, True
-    while at < position and (found := _LEXEME.match(script, at, position)) is not None:
-        at = found.end()
-        if found["plain"] is None:
-            is_empty &= found[0].startswith(("--", "/*"))
+    offset, number, is_empty = 0, 1, True
+    while offset < position and (lexeme := _LEXEME.match(script, offset, position)) is not None:
+        offset = lexeme.end()
+        if lexeme["plain"] is None:
+            is_empty &= lexeme[0].startswith(("--", "/*"))
             continue
-        *ended, last = found["plain"].split(";")
+        *ended, last = lexeme["plain"].split(";")
         for text in ended:
             number += not (is_empty and not text.strip())
             is_empty = True

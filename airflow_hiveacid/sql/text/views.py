@@ -94,15 +94,15 @@ class Views:
     def written(self, piece: Piece, changes: Mapping[int, str]) -> str:
         """Return a piece's SQL with the given changes and the replacements of `put`."""
         texts = dict(changes)
-        left = []
+        tokens = []
         for token in piece.tokens:
             run = next((r for r in self._runs if r.begin <= token.start < r.end), None)
             if run is not None and (token.start > run.begin or not run.text):
                 continue
             if run is not None:
                 texts[token.start] = run.text
-            left.append(token)
-        return Piece(piece.whole, piece.number, tuple(left), piece.at).written(texts)
+            tokens.append(token)
+        return Piece(piece.whole, piece.number, tuple(tokens), piece.at).written(texts)
 
 
 def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
@@ -165,12 +165,12 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
                 f"{table.name!r} refers to itself",
                 "if you mean a table of that name, write db.table",
             )
-        with_ = node.args.get("with_")
-        ctes: list[exp.CTE] = [] if with_ is None else with_.expressions
-        found = next((cte for cte in ctes if cte.alias.lower() == name), None)
-        if found is not None and _is_before(found, table, ctes):
-            return found
-        if found is not None:
+        with_clause = node.args.get("with_")
+        ctes: list[exp.CTE] = [] if with_clause is None else with_clause.expressions
+        match = next((cte for cte in ctes if cte.alias.lower() == name), None)
+        if match is not None and _is_before(match, table, ctes):
+            return match
+        if match is not None:
             piece.fail(
                 f"{table.name!r} names a later WITH query: Hive reads that query, but Spark reads a"
                 " table",
@@ -183,9 +183,9 @@ def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
 
 def _is_before(cte: exp.CTE, table: exp.Table, ctes: Sequence[exp.CTE]) -> bool:
     """Return False if the table is in a WITH query before `cte`, else True."""
-    for one in ctes:
-        if one is cte:
+    for candidate in ctes:
+        if candidate is cte:
             return True
-        if any(inner is table for inner in one.find_all(exp.Table)):
+        if any(inner is table for inner in candidate.find_all(exp.Table)):
             return False
     return True

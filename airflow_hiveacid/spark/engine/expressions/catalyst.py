@@ -95,12 +95,12 @@ class Resolved:
     column: Column
     type: DataType
     _expression: JavaObject
-    _seen: _Output
+    _output: _Output
 
     @cached_property
     def uses(self) -> frozenset[int]:
         """The positions of the frame's columns that the expression uses."""
-        return self._seen.used_by(self._expression)
+        return self._output.used_by(self._expression)
 
     @cached_property
     def is_deterministic(self) -> bool:
@@ -115,7 +115,7 @@ class Resolved:
     @cached_property
     def has_subquery(self) -> bool:
         """True if the expression contains a subquery."""
-        expressions = self._seen.jvm.org.apache.spark.sql.catalyst.expressions
+        expressions = self._output.jvm.org.apache.spark.sql.catalyst.expressions
         return bool(expressions.SubqueryExpression.hasSubquery(self._expression))
 
 
@@ -148,11 +148,11 @@ class Moment:
     def now(cls, spark: SparkSession, terms: TextTerms = DEFAULT_TERMS) -> Moment:
         """Return the current time, in the session's time zone."""
         jvm = jvm_of(spark)
-        asked = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
-        computed = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(asked)
+        plan = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
+        computed = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(plan)
         literals = jvm.java.util.HashMap()
         for call, literal in zip(
-            _each(asked.expressions()), _each(computed.expressions()), strict=True
+            _each(plan.expressions()), _each(computed.expressions()), strict=True
         ):
             literals.put(call.child(), literal.child())
         # Spark transforms its trees with a partial function, and a Scala map is a partial function.
@@ -183,8 +183,8 @@ def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Res
         AnalysisException, ParseException: Spark cannot parse or resolve an expression.
         NotOfOneRowError, RefusedTextError, UnboundParameterError: see these classes.
     """
-    seen = _Output.of(frame)
-    return _resolved(seen, _found(frame, texts, moment))
+    output = _Output.of(frame)
+    return _resolved(output, _found(frame, texts, moment))
 
 
 def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolved, ...]:
@@ -193,9 +193,9 @@ def conjuncts(frame: DataFrame, condition: str, moment: Moment) -> tuple[Resolve
     Raises:
         AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
     """
-    seen = _Output.of(frame)
+    output = _Output.of(frame)
     ((whole, type_),) = _found(frame, [condition], moment)
-    return _resolved(seen, [(part, type_) for part in _parts(whole)])
+    return _resolved(output, [(part, type_) for part in _parts(whole)])
 
 
 def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Comparison]:
@@ -206,28 +206,30 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
     """
     jvm = jvm_of(frame.sparkSession)
     sql = jvm.org.apache.spark.sql
-    seen = _Output.of(frame)
+    output = _Output.of(frame)
     _, plan, _ = _asked(frame, [condition], moment)
     rules = sql.catalyst.optimizer
     # These rules turn BETWEEN into two comparisons, and move casts from columns to constants.
     for name in _SIMPLIFIERS:
         if isinstance(rule := getattr(rules, name), JavaClass):
             plan = rule.apply(plan)
-    (named,) = _each(plan.expressions())
+    (alias,) = _each(plan.expressions())
     companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
     strategy = getattr(companion, "MODULE$")
-    for part in _parts(named.child()):
-        used = seen.used_by(part)
+    for part in _parts(alias.child()):
+        positions = output.used_by(part)
         translated = strategy.translateFilter(part, _OF_NESTED_FIELDS)
-        if len(used) != 1 or translated.isEmpty():
+        if len(positions) != 1 or translated.isEmpty():
             continue
-        (position,) = used
-        one = translated.get()
-        match operator := _kind(one):
+        (position,) = positions
+        predicate = translated.get()
+        match operator := _kind(predicate):
             case "EqualTo" | "GreaterThan" | "GreaterThanOrEqual" | "LessThan" | "LessThanOrEqual":
-                yield Comparison(position=position, operator=operator, values=(one.value(),))
+                yield Comparison(position=position, operator=operator, values=(predicate.value(),))
             case "In":
-                yield Comparison(position=position, operator=operator, values=tuple(one.values()))
+                yield Comparison(
+                    position=position, operator=operator, values=tuple(predicate.values())
+                )
             case _:
                 pass
 
@@ -247,15 +249,15 @@ def over_values(
     Raises:
         AnalysisException, ParseException, NotOfOneRowError: see `resolve`.
     """
-    seen = _Output.of(frame)
+    output = _Output.of(frame)
     ((expression, _),) = _found(frame, [text], moment)
-    instead = seen.jvm.java.util.HashMap()
-    for one in _each(expression.references().toSeq()):
-        position = int(seen.columns.indexOf(one.exprId()))
-        instead.put(one, _expression_of(seen.jvm, values[position]))
+    instead = output.jvm.java.util.HashMap()
+    for attribute in _each(expression.references().toSeq()):
+        position = int(output.columns.indexOf(attribute.exprId()))
+        instead.put(attribute, _expression_of(output.jvm, values[position]))
     # Transform bottom-up, so that columns inside a new value are not replaced again.
-    whole = expression.transformUp(seen.jvm.PythonUtils.toScalaMap(instead))
-    return Column(_columns(seen.jvm)(whole))
+    whole = expression.transformUp(output.jvm.PythonUtils.toScalaMap(instead))
+    return Column(_columns(output.jvm)(whole))
 
 
 def _found(
@@ -264,8 +266,11 @@ def _found(
     """Return each expression as resolved by the analyser, with its type."""
     if not texts:
         return []
-    asked, _, named = _asked(frame, texts, moment)
-    return [(one.child(), field.dataType) for one, field in zip(named, asked.schema, strict=True)]
+    projection, _, aliases = _asked(frame, texts, moment)
+    return [
+        (alias.child(), field.dataType)
+        for alias, field in zip(aliases, projection.schema, strict=True)
+    ]
 
 
 def _asked(
@@ -279,23 +284,23 @@ def _asked(
     jvm = jvm_of(spark)
     column_of = _columns(jvm)
     trees = parsed_expressions(spark, jvm, texts, moment.terms)
-    asked = frame.select(
+    projection = frame.select(
         *[Column(column_of(tree)).alias(f"{_ALIAS}{i}") for i, tree in enumerate(trees)]
     )
-    plan = moment.plan_of(asked)
-    named = _each(plan.expressions())
+    plan = moment.plan_of(projection)
+    aliases = _each(plan.expressions())
     if not moment.terms.allows_unsafe:
         calls = CallCheck.of(jvm)
-        for text, one in zip(texts, named, strict=False):
+        for text, alias in zip(texts, aliases, strict=False):
             if OPENING in text:
-                calls.expression(one)
+                calls.expression(alias)
     # If an expression contains an aggregate, a window or a generator, the analyser moves that part
     # to a plan node below the projection.
-    if _kind(plan) != "Project" or [one.nodeName() for one in named] != ["Alias"] * len(texts):
+    if _kind(plan) != "Project" or [node.nodeName() for node in aliases] != ["Alias"] * len(texts):
         raise NotOfOneRowError
     if not plan.references().subsetOf(_analysed(frame).outputSet()):
         raise NotOfOneRowError
-    return asked, plan, named
+    return projection, plan, aliases
 
 
 def query(spark: SparkSession, text: str, terms: TextTerms) -> DataFrame:
@@ -344,9 +349,9 @@ def cast_in_utc(spark: SparkSession, value: Column, data_type: DataType) -> Colu
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
     child = _expression_of(jvm, value)  # a cast in Spark's SQL cannot name a zone
-    wanted = sql.types.DataType.fromJson(data_type.json())
+    target_type = sql.types.DataType.fromJson(data_type.json())
     zone = jvm.scala.Option.apply("UTC")
-    return Column(_columns(jvm)(sql.catalyst.expressions.Cast(child, wanted, zone)))
+    return Column(_columns(jvm)(sql.catalyst.expressions.Cast(child, target_type, zone)))
 
 
 def opaque(spark: SparkSession, value: Column) -> Column:
@@ -360,11 +365,11 @@ def tried_cast(spark: SparkSession, value: Column, data_type: DataType) -> Colum
     """Cast a value to a type; the result is NULL if the value cannot be cast."""
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
-    wanted = sql.types.DataType.fromJson(data_type.json())
+    target_type = sql.types.DataType.fromJson(data_type.json())
     expressions = sql.catalyst.expressions
     tries = expressions.EvalMode.TRY()  # PySpark 3.5 has no name for this mode
     no_zone = jvm.scala.Option.empty()
-    cast = expressions.Cast(_expression_of(jvm, value), wanted, no_zone, tries)
+    cast = expressions.Cast(_expression_of(jvm, value), target_type, no_zone, tries)
     return Column(_columns(jvm)(cast))
 
 
@@ -389,11 +394,11 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
     is_heard = str(frame.sparkSession.conf.get(_ADAPTIVE)).lower() == "true"
     if tasks is not None and not is_heard:
         return frame.repartition(tasks, column)
-    by: JavaObject = F.col(column)._jc  # noqa: SLF001 - Python's own hint takes no columns
+    key: JavaObject = F.col(column)._jc  # noqa: SLF001 - Python's own hint takes no columns
     sql = jvm_of(frame.sparkSession).org.apache.spark.sql
     if not isinstance(sql.classic.Dataset, JavaClass):
-        by = by.expr()  # Spark 3.5 requires an expression, not a column
-    wish = frame._jseq([by] if tasks is None else [tasks, by])  # type: ignore[operator]  # noqa: SLF001
+        key = key.expr()  # Spark 3.5 requires an expression, not a column
+    wish = frame._jseq([key] if tasks is None else [tasks, key])  # type: ignore[operator]  # noqa: SLF001
     return DataFrame(frame._jdf.hint("rebalance", wish), frame.sparkSession)  # noqa: SLF001
 
 
@@ -417,18 +422,20 @@ class _Output:
         Raises:
             NotOfOneRowError: the expression uses a column that is not in the frame.
         """
-        used = _each(expression.references().toSeq())
-        found = frozenset(int(self.columns.indexOf(one.exprId())) for one in used)
-        if min(found, default=0) < 0:
+        uses = _each(expression.references().toSeq())
+        positions = frozenset(int(self.columns.indexOf(use.exprId())) for use in uses)
+        if min(positions, default=0) < 0:
             raise NotOfOneRowError
-        return found
+        return positions
 
 
-def _resolved(seen: _Output, found: Sequence[tuple[JavaObject, DataType]]) -> tuple[Resolved, ...]:
-    column_of = _columns(seen.jvm)
+def _resolved(
+    output: _Output, trees: Sequence[tuple[JavaObject, DataType]]
+) -> tuple[Resolved, ...]:
+    column_of = _columns(output.jvm)
     return tuple(
-        Resolved(column=Column(column_of(one)), type=type_, _expression=one, _seen=seen)
-        for one, type_ in found
+        Resolved(column=Column(column_of(tree)), type=type_, _expression=tree, _output=output)
+        for tree, type_ in trees
     )
 
 
@@ -440,10 +447,10 @@ def _columns(jvm: JavaNames) -> Callable[[JavaObject], JavaObject]:
     """
     sql = jvm.org.apache.spark.sql
     utils = sql.classic.ExpressionUtils
-    found: Callable[[JavaObject], JavaObject] = (
+    to_column: Callable[[JavaObject], JavaObject] = (
         utils.column if isinstance(utils, JavaClass) else sql.Column
     )
-    return found
+    return to_column
 
 
 def _parts(condition: JavaObject) -> Iterator[JavaObject]:

@@ -36,7 +36,7 @@ def give_hive_functions(spark: SparkSession) -> None:
         )
         return
     maker = getattr(getattr(sql.hive, "HiveUDFExpressionBuilder$"), "MODULE$")
-    nothing = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     no_files = jvm.PythonUtils.toSeq([])
     state = spark._jsparkSession.sessionState()  # noqa: SLF001 - there is no public way
     # This catalog only registers functions, so it needs no tables, files or parser.
@@ -56,4 +56,4 @@ def give_hive_functions(spark: SparkSession) -> None:
     for name, class_name in CLASSES.items():
         identifier = sql.catalyst.FunctionIdentifier(called(name))
         function = sql.catalyst.catalog.CatalogFunction(identifier, class_name, no_files)
-        catalog.registerFunction(function, True, nothing)  # noqa: FBT003 - py4j has no keywords
+        catalog.registerFunction(function, True, none)  # noqa: FBT003 - py4j has no keywords

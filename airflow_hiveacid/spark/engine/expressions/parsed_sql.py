@@ -108,7 +108,7 @@ def parsed_expressions(
     parser = _parser(spark, jvm)
     with _verbatim(spark, texts):
         parsed = [parser.parseExpression(text) for text in texts]
-    return [binder.expression(text, one) for text, one in zip(texts, parsed, strict=True)]
+    return [binder.expression(text, tree) for text, tree in zip(texts, parsed, strict=True)]
 
 
 def parsed_query(spark: SparkSession, jvm: JavaNames, text: str, terms: TextTerms) -> JavaObject:
@@ -222,8 +222,8 @@ def _parser(spark: SparkSession, jvm: JavaNames) -> JavaObject:
     classic = sql.classic.SparkSession
     sessions = classic if isinstance(classic, JavaClass) else sql.SparkSession
     sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - there is no public way
-    found: JavaObject = sql.execution.SparkSqlParser()
-    return found
+    parser: JavaObject = sql.execution.SparkSqlParser()
+    return parser
 
 
 @contextmanager
@@ -232,23 +232,23 @@ def _verbatim(spark: SparkSession, texts: Sequence[str]) -> Iterator[None]:
     if not any(_VARIABLE in text for text in texts):
         yield
         return
-    before = spark.conf.get(_SUBSTITUTES, "true") or "true"
+    previous = spark.conf.get(_SUBSTITUTES, "true") or "true"
     spark.conf.set(_SUBSTITUTES, "false")
     try:
         yield
     finally:
-        spark.conf.set(_SUBSTITUTES, before)
+        spark.conf.set(_SUBSTITUTES, previous)
 
 
 def _module(package: Any, name: str) -> JavaObject:  # noqa: ANN401 - py4j's packages have no type
-    found: JavaObject = getattr(getattr(package, f"{name}$"), "MODULE$")
-    return found
+    module: JavaObject = getattr(getattr(package, f"{name}$"), "MODULE$")
+    return module
 
 
 def _as_plan(logical: Any, expression: JavaObject) -> JavaObject:  # noqa: ANN401 - a package
     """Wrap an expression in a plan, because some of Spark's rules apply only to whole plans."""
-    found: JavaObject = logical.Filter(expression, logical.OneRowRelation())
-    return found
+    plan: JavaObject = logical.Filter(expression, logical.OneRowRelation())
+    return plan
 
 
 def _may_hold_files(text: str) -> bool:
@@ -259,7 +259,7 @@ def _may_hold_files(text: str) -> bool:
 
 def _may_exceed_bigint(text: str) -> bool:
     """Return whether SQL may contain a number beyond bigint; the exact search is slow."""
-    digits = any(Decimal(found) >= _LARGEST_BIGINT for found in _LONG_DIGITS.findall(text))
+    digits = any(Decimal(number) >= _LARGEST_BIGINT for number in _LONG_DIGITS.findall(text))
     return digits or _DECIMAL_POWER.search(text) is not None
 
 
@@ -349,14 +349,14 @@ class _Binder:
         ctes = _module(self.catalyst.analysis, "CTESubstitution")
         analyzer = self.spark._jsparkSession.sessionState().analyzer()  # noqa: SLF001 - as above
         windows = analyzer.WindowsSubstitution()
-        found: JavaObject = windows.apply(ctes.apply(plan))
-        while found.containsPattern(patterns.WITH_WINDOW_DEFINITION()):
+        new_plan: JavaObject = windows.apply(ctes.apply(plan))
+        while new_plan.containsPattern(patterns.WITH_WINDOW_DEFINITION()):
             changes = self.jvm.java.util.HashMap()
-            for one in self._queries_with(found, patterns.WITH_WINDOW_DEFINITION()):
-                changes.put(one, one.withNewPlan(windows.apply(one.plan())))
+            for query in self._queries_with(new_plan, patterns.WITH_WINDOW_DEFINITION()):
+                changes.put(query, query.withNewPlan(windows.apply(query.plan())))
             function = self.jvm.PythonUtils.toScalaMap(changes)
-            found = ctes.apply(found.transformAllExpressionsWithSubqueries(function))
-        return found
+            new_plan = ctes.apply(new_plan.transformAllExpressionsWithSubqueries(function))
+        return new_plan
 
     def _queries_with(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
         """Yield those subqueries in a plan's expressions that contain a tree pattern."""
@@ -436,10 +436,10 @@ class _Binder:
         NULL (DecimalPrecision). If the literal is inside a cast, the analyser keeps the comparison.
         """
         changes = self.jvm.java.util.HashMap()
-        for one in self._holding(plan, self.catalyst.trees.TreePattern.LITERAL()):
-            cast = self._cast_of(one)
+        for literal in self._holding(plan, self.catalyst.trees.TreePattern.LITERAL()):
+            cast = self._cast_of(literal)
             if cast is not None:
-                changes.put(one, cast)
+                changes.put(literal, cast)
         return plan.transformAllExpressionsWithSubqueries(self.jvm.PythonUtils.toScalaMap(changes))
 
     def _cast_of(self, node: JavaObject) -> JavaObject | None:
@@ -460,9 +460,9 @@ class _Binder:
         plan = self._with_lists(plan)
         literals = self.jvm.java.util.HashMap()
         marker = self.catalyst.analysis.NamedParameter
-        for name, one in self.terms.parameters.items():
-            if not one.is_list:
-                literals.put(marker(name), self._literal(one.values[0]))
+        for name, parameter in self.terms.parameters.items():
+            if not parameter.is_list:
+                literals.put(marker(name), self._literal(parameter.values[0]))
         # Spark transforms its trees with a partial function, and a Scala map is a partial function.
         function = self.jvm.PythonUtils.toScalaMap(literals)
         bound = plan.transformAllExpressionsWithSubqueries(function)
@@ -472,7 +472,7 @@ class _Binder:
 
     def _with_lists(self, plan: JavaObject) -> JavaObject:
         """Return the plan; replace each list parameter inside IN by the list's values."""
-        if not any(one.is_list for one in self.terms.parameters.values()):
+        if not any(parameter.is_list for parameter in self.terms.parameters.values()):
             return plan
         changes = self.jvm.java.util.HashMap()
         for node in self._with_markers(plan):
@@ -481,16 +481,16 @@ class _Binder:
         return plan.transformAllExpressionsWithSubqueries(self.jvm.PythonUtils.toScalaMap(changes))
 
     def _listed(self, node: JavaObject) -> JavaObject:
-        found = self.jvm.java.util.ArrayList()
+        entries = self.jvm.java.util.ArrayList()
         for entry in each(node.list()):
             name = str(entry.name()) if kind_of(entry) == "NamedParameter" else ""
-            one = self.terms.parameters.get(name)
-            if one is not None and one.is_list:
-                for value in one.values:
-                    found.add(self._literal(value))
+            parameter = self.terms.parameters.get(name)
+            if parameter is not None and parameter.is_list:
+                for value in parameter.values:
+                    entries.add(self._literal(value))
             else:
-                found.add(entry)
-        return self.jvm.PythonUtils.toSeq(found)
+                entries.add(entry)
+        return self.jvm.PythonUtils.toSeq(entries)
 
     def _with_markers(self, plan: JavaObject) -> Iterator[JavaObject]:
         """Return the expressions of a plan and its subqueries that contain a marker."""

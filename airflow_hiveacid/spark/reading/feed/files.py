@@ -170,7 +170,7 @@ class ChangedFiles:
     def _in_part(self, make: functools.partial[ChangePiece]) -> Iterator[ChangePiece]:
         """Yield pieces for the other files: stripes that may contain a row removed in the range."""
         files = [(target, file) for target, file in self._files if not file.is_whole]
-        hits = each_in_threads(lambda one: _in_tasks(one[1]), files)
+        hits = each_in_threads(lambda pair: _in_tasks(pair[1]), files)
         for (target, file), parts in zip(files, hits, strict=True):
             for stripes, size in parts:
                 yield make(
@@ -187,19 +187,19 @@ class ChangedFiles:
     @functools.cached_property
     def _files(self) -> tuple[tuple[TargetFile, ChangeFile], ...]:
         """All files that are read for the range."""
-        found: list[tuple[TargetFile, ChangeFile]] = []
-        for at, ((_, segment), buckets) in enumerate(
+        files: list[tuple[TargetFile, ChangeFile]] = []
+        for index, ((_, segment), buckets) in enumerate(
             zip(self.stretches, self._buckets(), strict=True)
         ):
             for file in change_files(segment, buckets):
                 target = TargetFile(
-                    number=file_number(at, len(found)),
-                    partition=at,
+                    number=file_number(index, len(files)),
+                    partition=index,
                     data=file.data,
                     deletes=file.deletes,
                 )
-                found.append((target, file))
-        return tuple(found)
+                files.append((target, file))
+        return tuple(files)
 
     def _segment(self, file: TargetFile) -> ChangeSegment:
         return self.stretches[file.partition][1]
@@ -250,9 +250,9 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     born = [_born(i, s) for i, s in stretches if s.fresh and not (is_net and s.ends_with)]
     dead = [_dying(i, s, is_net=is_net) for i, s in stretches if s.ends_with is not None]
     frames = [
-        _plain(spark, table, found, is_born=is_born, wanted=wanted, position=position)
-        for found, is_born in ((born, True), (dead, False))
-        if found
+        _plain(spark, table, group, is_born=is_born, wanted=wanted, position=position)
+        for group, is_born in ((born, True), (dead, False))
+        if group
     ]
     if not frames:
         frames = [_plain(spark, table, [], is_born=True, wanted=wanted, position=position)]
@@ -292,7 +292,7 @@ def _plain(  # noqa: PLR0913 - as `plain_changes`
     wanted: Sequence[str],
     position: str,
 ) -> DataFrame:
-    found = PlainRows(
+    plain_rows = PlainRows(
         spark=spark,
         table=table,
         partitions=[info for info, _ in stretches],
@@ -301,9 +301,9 @@ def _plain(  # noqa: PLR0913 - as `plain_changes`
     )
     versions = [
         str(_version(stretches[number >> FILE_BITS][1], file.key.partition("/")[0], is_born))
-        for number, file in found.files
+        for number, file in plain_rows.files
     ]
-    return found.rows(wanted, position).withColumns(
+    return plain_rows.rows(wanted, position).withColumns(
         {IS_BORN: F.lit(is_born), VERSION: _looked_up(versions, position)}
     )
 

@@ -132,7 +132,7 @@ def read_changes(  # noqa: PLR0913 - each argument is an independent choice
     give_store_settings(spark)
     give_store_tokens(spark)
     table = snapshot.table(name)
-    wanted = ChangeQuery(
+    query = ChangeQuery(
         table=table,
         writes=writes_between(snapshot, table, since, until),
         keys=keys_of(snapshot, table, keys),
@@ -142,7 +142,7 @@ def read_changes(  # noqa: PLR0913 - each argument is an independent choice
         terms=TextTerms(parameters=where_parameters(where, parameters)),
         pre_images=pre_images,
     )
-    return changes_of(spark, snapshot, wanted).rows
+    return changes_of(spark, snapshot, query).rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,22 +189,22 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
     moment = Moment.now(spark, wanted.terms)
-    used = () if wanted.where is None else _used(spark, table, wanted.where, moment)
-    names = list(dict.fromkeys((*wanted.columns, *wanted.keys, *used)))
+    filter_columns = () if wanted.where is None else _used(spark, table, wanted.where, moment)
+    names = list(dict.fromkeys((*wanted.columns, *wanted.keys, *filter_columns)))
     touched = _touched(spark, client, wanted, moment)
     target = resolve_target(spark, client, table, snapshot.snapshot, touched)
     stretches, still = _stretches(target, wanted)
     position = free_name("position", table.column_names, CHANGE_COLUMNS)
-    old = None if wanted.pre_images else frozenset((*wanted.keys, *used))
-    found = _found(spark, wanted, stretches, names, position, old)
+    old = None if wanted.pre_images else frozenset((*wanted.keys, *filter_columns))
+    changes = _found(spark, wanted, stretches, names, position, old)
     partitions = [info for info, _ in stretches]
-    rows = _with_change_columns(target, wanted, partitions, found.rows, names, position)
+    rows = _with_change_columns(target, wanted, partitions, changes.rows, names, position)
     if wanted.where is not None:
         rows = _where(table, rows, names, wanted.where, moment)
     if not wanted.pre_images:
-        known = {*wanted.keys, *(column.name for column in table.partition_columns)}
-        rows = without_old_values(rows, set(names) - known)
-    is_small = found.size_bytes <= TASK_BYTES
+        key_names = {*wanted.keys, *(column.name for column in table.partition_columns)}
+        rows = without_old_values(rows, set(names) - key_names)
+    is_small = changes.size_bytes <= TASK_BYTES
     if is_small:
         # In one task, rows with equal keys need no shuffle. Spark then also sorts the rows without
         # an extra run of the plan to sample ranges.
@@ -218,23 +218,23 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
 
 
 def _touched(
-    spark: SparkSession, client: MetastorePort, wanted: ChangeQuery, moment: Moment
+    spark: SparkSession, client: MetastorePort, query: ChangeQuery, moment: Moment
 ) -> Touched:
     """Return the partitions in which changes are requested.
 
     Raises:
         ChangesGoneError: one of these partitions was dropped.
     """
-    if not wanted.table.is_partitioned:
+    if not query.table.is_partitioned:
         return Touched()
-    seen = client.partition_names(wanted.table)
-    lost = wanted.writes.vanished(seen)
-    if wanted.where is None:
-        wanted.writes.check_vanished(lost)
+    names = client.partition_names(query.table)
+    lost = query.writes.vanished(names)
+    if query.where is None:
+        query.writes.check_vanished(lost)
         return Touched()
-    left = partitions_where(spark, wanted.table, (*seen, *lost), wanted.where, moment)
-    wanted.writes.check_vanished(lost if left is None else lost.intersection(left))
-    return Touched(names=left, seen=seen)
+    matches = partitions_where(spark, query.table, (*names, *lost), query.where, moment)
+    query.writes.check_vanished(lost if matches is None else lost.intersection(matches))
+    return Touched(names=matches, seen=names)
 
 
 def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
@@ -274,13 +274,11 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
 
 def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
     """Return each root's newest entry, from the last state of that root."""
-    found = ((str(info.name), newest_of(state)) for info, state in states)
-    return {name: newest for name, newest in found if newest is not None}
+    pairs = ((str(info.name), newest_of(state)) for info, state in states)
+    return {name: newest for name, newest in pairs if newest is not None}
 
 
-def _stretches(
-    target: Target, wanted: ChangeQuery
-) -> tuple[list[PartitionSegment], dict[str, str]]:
+def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegment], dict[str, str]]:
     """Return each partition's stretches in the range, and unchanged partitions' newest entries.
 
     Entries that the caller already has are left out.
@@ -291,59 +289,59 @@ def _stretches(
     """
     refused: list[ChangesGoneError] = []
 
-    def of(root: tuple[PartitionInfo, Listing]) -> list[PartitionSegment]:
+    def segments_of(root: tuple[PartitionInfo, Listing]) -> list[PartitionSegment]:
         try:
-            return [(root[0], segment) for segment in wanted.writes.segments(*root)]
+            return [(root[0], segment) for segment in query.writes.segments(*root)]
         except ChangesGoneError as error:
             refused.append(error)
             return []
 
     listings = each_in_threads(target.listing, target.partitions)
     roots = list(zip(target.partitions, listings, strict=True))
-    each = each_in_threads(of, roots)
+    each = each_in_threads(segments_of, roots)
     if refused:
         # The range must be readable in all partitions, so use the latest of their starts.
         worst = max(refused, key=lambda error: error.oldest or math.inf)
         raise ChangesGoneError(
             table=target.table.ref,
-            since=wanted.writes.part.since.high_watermark,
+            since=query.writes.part.since.high_watermark,
             oldest=worst.oldest,
             why=worst.why
             if worst.table == str(target.table.ref)
             else f"of {worst.table}, {worst.why}",
         )
     still = {
-        str(info.name): wanted.writes.newest(listing)
-        for (info, listing), found in zip(roots, each, strict=True)
-        if not found and str(info.name) not in wanted.writes.held
+        str(info.name): query.writes.newest(listing)
+        for (info, listing), segments in zip(roots, each, strict=True)
+        if not segments and str(info.name) not in query.writes.held
     }
     return (
-        [one for found in each for one in found],
+        [segment for segments in each for segment in segments],
         {name: newest for name, newest in still.items() if newest is not None},
     )
 
 
 def _found(  # noqa: PLR0913, PLR0917 - the request, and the files to read
     spark: SparkSession,
-    wanted: ChangeQuery,
+    query: ChangeQuery,
     stretches: Sequence[PartitionSegment],
     names: Sequence[str],
     position: str,
     old: frozenset[str] | None,
 ) -> Changes:
-    if wanted.table.kind is TransactionalKind.FULL_ACID:
+    if query.table.kind is TransactionalKind.FULL_ACID:
         files = ChangedFiles(
-            spark=spark, table=wanted.table, stretches=stretches, is_net=wanted.is_net, old=old
+            spark=spark, table=query.table, stretches=stretches, is_net=query.is_net, old=old
         )
         return files.changes(names, position)
     return plain_changes(
-        spark, wanted.table, stretches, names, is_net=wanted.is_net, position=position
+        spark, query.table, stretches, names, is_net=query.is_net, position=position
     )
 
 
 def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions, and the request
     target: Target,
-    wanted: ChangeQuery,
+    query: ChangeQuery,
     partitions: Sequence[PartitionInfo],
     rows: DataFrame,
     names: Sequence[str],
@@ -353,11 +351,11 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions
 
     A row's file number contains a position in `partitions`.
     """
-    known = {c.name: c for c in (*target.table.columns, *target.table.partition_columns)}
-    values = target.of_partitions(partitions).values([known[name] for name in names], position)
-    here = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct
+    columns = {c.name: c for c in (*target.table.columns, *target.table.partition_columns)}
+    values = target.of_partitions(partitions).values([columns[name] for name in names], position)
+    position_fields = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct
     identity = [
-        (F.col(f"{quoted(position)}.{name}") if name in here else F.lit(None))
+        (F.col(f"{quoted(position)}.{name}") if name in position_fields else F.lit(None))
         .cast(type_)
         .alias(own)
         for name, type_, own in zip(IDENTITY, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
@@ -366,7 +364,7 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions
         *values,
         F.col(IS_BORN),
         F.col(VERSION).alias(CHANGE_VERSION),
-        commit_time(wanted.writes.commit_times()).alias(COMMIT_TIME),
+        commit_time(query.writes.commit_times()).alias(COMMIT_TIME),
         *identity,
     )
 
@@ -374,11 +372,11 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions
 def _where(
     table: TableInfo, rows: DataFrame, names: Sequence[str], where: str, moment: Moment
 ) -> DataFrame:
-    beside = [name for name in rows.columns if name not in names]
-    every = whole_rows(table, rows, *beside)
-    (found,) = resolved(table, every, [where], moment)
-    holds = F.coalesce(checked_condition(table, where, found), F.lit(False))
-    return every.where(holds).select(*[F.col(quoted(n)) for n in (*names, *beside)])
+    extra_names = [name for name in rows.columns if name not in names]
+    every = whole_rows(table, rows, *extra_names)
+    (expression,) = resolved(table, every, [where], moment)
+    holds = F.coalesce(checked_condition(table, where, expression), F.lit(False))
+    return every.where(holds).select(*[F.col(quoted(n)) for n in (*names, *extra_names)])
 
 
 def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> list[str]:
@@ -387,9 +385,9 @@ def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> 
     Raises:
         UnknownColumnError, ExpressionError: the condition cannot be resolved, or is not boolean.
     """
-    (found,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
-    checked_condition(table, where, found)
-    return [table.column_names[i] for i in found.uses]
+    (expression,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
+    checked_condition(table, where, expression)
+    return [table.column_names[i] for i in expression.uses]
 
 
 def keys_of(
@@ -409,18 +407,18 @@ def known_columns(table: TableInfo, names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UnknownColumnError: the table has no such column.
     """
-    known = table.column_names
-    found = tuple(dict.fromkeys(name.lower() for name in names))
-    for name in found:
-        if name not in known:
-            raise UnknownColumnError(table=table.ref, column=name, known=known)
-    return found
+    table_columns = table.column_names
+    columns = tuple(dict.fromkeys(name.lower() for name in names))
+    for name in columns:
+        if name not in table_columns:
+            raise UnknownColumnError(table=table.ref, column=name, known=table_columns)
+    return columns
 
 
 def _require_free_names(table: TableInfo) -> None:
-    taken = sorted(set(CHANGE_COLUMNS).intersection(table.column_names))
-    if taken:
+    conflicts = sorted(set(CHANGE_COLUMNS).intersection(table.column_names))
+    if conflicts:
         raise UnsupportedTableError(
             table=table.ref,
-            detail=f"its column {taken[0]} has the name of a change column; rename it",
+            detail=f"its column {conflicts[0]} has the name of a change column; rename it",
         )

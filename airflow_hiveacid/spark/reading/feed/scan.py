@@ -86,8 +86,8 @@ def scan_changes(piece: ChangePiece) -> Iterator[pa.RecordBatch]:
             ):
                 yield numbered(events, number)
 
-        for found in changed_in(file, piece.stripes, deaths, manner, read, is_whole=piece.is_whole):
-            yield _batch_of(found, piece)
+        for batch in changed_in(file, piece.stripes, deaths, manner, read, is_whole=piece.is_whole):
+            yield _batch_of(batch, piece)
 
 
 def _near(piece: ChangePiece) -> list[KeyBounds] | None:
@@ -99,10 +99,10 @@ def _near(piece: ChangePiece) -> list[KeyBounds] | None:
     return [bounds[stripe] for stripe in piece.stripes]
 
 
-def _batch_of(found: Changed, piece: ChangePiece) -> pa.RecordBatch:
-    batch = scanned(found.rows, piece)
-    is_born = pa.repeat(pa.scalar(found.is_born), batch.num_rows)
+def _batch_of(changes: Changed, piece: ChangePiece) -> pa.RecordBatch:
+    batch = scanned(changes.rows, piece)
+    is_born = pa.repeat(pa.scalar(changes.is_born), batch.num_rows)
     return pa.RecordBatch.from_arrays(
-        [*batch.columns, is_born, found.write_ids],
+        [*batch.columns, is_born, changes.write_ids],
         names=[*batch.schema.names, IS_BORN, VERSION],
     )

@@ -177,12 +177,12 @@ def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.Recor
 
 
 def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
-    for name, wanted in ranges.items():
-        if wanted.is_empty:
+    for name, key_range in ranges.items():
+        if key_range.is_empty:
             return events.slice(0, 0)
         values = pc.struct_field(events.column("row"), name)
         is_in = values.is_valid()
-        for end, is_inside in ((wanted.low, pc.greater_equal), (wanted.high, pc.less_equal)):
+        for end, is_inside in ((key_range.low, pc.greater_equal), (key_range.high, pc.less_equal)):
             if end is not None:
                 is_in = pc.and_(is_in, is_inside(values, pa.scalar(end)))
         events = events.filter(is_in)
@@ -225,17 +225,17 @@ def for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:
     return cut.cast(pa.timestamp("us", "UTC")) if arrow_type(wanted) == _INSTANT else cut
 
 
-def _without_padding(array: pa.Array, wanted: hive.HiveType) -> pa.Array:
+def _without_padding(array: pa.Array, hive_type: hive.HiveType) -> pa.Array:
     """Return the values with trailing blanks stripped from each char, at any depth."""
-    if isinstance(wanted, hive.CharType):
+    if isinstance(hive_type, hive.CharType):
         return pc.ascii_rtrim(array, " ")
-    if not has_char(wanted):
+    if not has_char(hive_type):
         return array
     if array.offset:
         # An array with an offset cannot be rebuilt from its children, so copy the array.
         array = pa.concat_arrays([array])
     mask = array.is_null() if array.null_count else None
-    match wanted:
+    match hive_type:
         case hive.StructType(fields=fields):
             children = [_without_padding(array.field(i), t) for i, (_, t) in enumerate(fields)]
             names = [field.name for field in array.type]

@@ -39,15 +39,15 @@ def bounds(
         condition: a checked condition in Spark SQL.
         moment: the statement's time.
     """
-    found: dict[str, KeyRange] = {}
+    ranges: dict[str, KeyRange] = {}
     for comparison in comparisons(rows, condition, moment):
         if comparison.position >= len(table.columns):
             continue
         column = table.columns[comparison.position]
         if column.type in RANGED:
-            one = _range(comparison)
-            found[column.name] = _both(found.get(column.name, KeyRange()), one)
-    return {name: one for name, one in found.items() if one != KeyRange()}
+            key_range = _range(comparison)
+            ranges[column.name] = _both(ranges.get(column.name, KeyRange()), key_range)
+    return {name: key_range for name, key_range in ranges.items() if key_range != KeyRange()}
 
 
 def _range(comparison: Comparison) -> KeyRange:
@@ -80,7 +80,7 @@ def _plain(value: object) -> int | str | dt.date | None:
     return day if day > SWITCHOVER else None
 
 
-def _both(one: KeyRange, other: KeyRange) -> KeyRange:
-    lows: list[Any] = [r.low for r in (one, other) if r.low is not None]
-    highs: list[Any] = [r.high for r in (one, other) if r.high is not None]
+def _both(first: KeyRange, second: KeyRange) -> KeyRange:
+    lows: list[Any] = [r.low for r in (first, second) if r.low is not None]
+    highs: list[Any] = [r.high for r in (first, second) if r.high is not None]
     return KeyRange(low=max(lows, default=None), high=min(highs, default=None))

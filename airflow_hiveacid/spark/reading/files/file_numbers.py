@@ -91,9 +91,9 @@ def looked_up(values: Sequence[str | None], data_type: DataType, position: Colum
     """
     if len(set(values)) == 1:
         return F.lit(values[0]).cast(data_type)
-    known = F.from_json(F.lit(json.dumps(values)), "array<string>")
-    found = known if isinstance(data_type, StringType) else known.cast(f"array<{_sql(data_type)}>")
-    return found[position]
+    texts = F.from_json(F.lit(json.dumps(values)), "array<string>")
+    array = texts if isinstance(data_type, StringType) else texts.cast(f"array<{_sql(data_type)}>")
+    return array[position]
 
 
 def _sql(data_type: DataType) -> str:

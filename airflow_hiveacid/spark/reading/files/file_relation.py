@@ -79,7 +79,7 @@ def rows_of_files(
     settings = jvm.PythonUtils.toScalaMap(
         {**_OPTIONS, **{key: _text(value) for key, value in options.items()}}
     )
-    nothing, columns = jvm.scala.Option.empty(), types.fromJson(schema.json())
+    none, columns = jvm.scala.Option.empty(), types.fromJson(schema.json())
     index = sources.InMemoryFileIndex(
         session,
         jvm.PythonUtils.toSeq([root]),
@@ -87,7 +87,7 @@ def rows_of_files(
         jvm.scala.Option.apply(columns),
         cache,
         jvm.scala.Option.apply(sources.PartitionSpec.emptySpec()),
-        nothing,
+        none,
     )
     if index.allFiles().size() != len(files):
         raise AssertionError(f"{len(files)} files became {index.allFiles().size()}")
@@ -95,7 +95,7 @@ def rows_of_files(
         index,
         types.fromJson(StructType([]).json()),
         columns,
-        nothing,
+        none,
         _reader(sources, format_),
         settings,
         session,
@@ -125,12 +125,12 @@ def _statuses(spark: SparkSession, files: Sequence[NumberedFile]) -> JavaObject:
     """Return an array of Hadoop's FileStatus, made in one call, for up to 100,000 files."""
     jvm = jvm_of(spark)
     jackson = jvm.com.fasterxml.jackson
-    fields, creators, nothing = (
+    fields, creators, all_accessors = (
         getattr(jackson.annotation.PropertyAccessor, name) for name in ("FIELD", "CREATOR", "ALL")
     )
     visibility = getattr(jackson.annotation, "JsonAutoDetect$Visibility")
     mapper = jackson.databind.ObjectMapper()
-    mapper.setVisibility(nothing, visibility.NONE)
+    mapper.setVisibility(all_accessors, visibility.NONE)
     mapper.setVisibility(fields, visibility.ANY)
     mapper.setVisibility(creators, visibility.ANY)
     # The keys are the field names of FileStatus.

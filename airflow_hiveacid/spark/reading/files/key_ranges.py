@@ -63,13 +63,13 @@ def key_ranges(
         The ranges by key, and the values of the additional aggregates.
     """
     types = {c.name: parse_type(c.type) for c in columns}
-    given = {f.name.lower(): f.dataType for f in source.schema}
+    source_types = {f.name.lower(): f.dataType for f in source.schema}
     ranged = {
-        key: wanted.name
+        key: key_type.name
         for key in keys
-        if isinstance(wanted := types.get(key), PrimitiveType)
-        and wanted.name in RANGED
-        and _compares_exactly(given[key], wanted)
+        if isinstance(key_type := types.get(key), PrimitiveType)
+        and key_type.name in RANGED
+        and _compares_exactly(source_types[key], key_type)
     }
     ends = [
         _carried(kind, end(F.col(quoted(key))))
@@ -79,22 +79,22 @@ def key_ranges(
     if not ends and not beside:
         return {}, []
     values = iter(source.select(*ends, *beside).collect()[0])
-    found: dict[str, KeyRange] = {}
+    ranges: dict[str, KeyRange] = {}
     for key, kind in ranged.items():
         low, high = next(values), next(values)
         try:
-            found[key] = KeyRange(
+            ranges[key] = KeyRange(
                 low=_plain(kind, low), high=_plain(kind, high), is_empty=low is None
             )
         except (OverflowError, UnicodeDecodeError):
             continue
-    return found, list(values)
+    return ranges, list(values)
 
 
-def _compares_exactly(given: DataType, wanted: PrimitiveType) -> bool:
+def _compares_exactly(source_type: DataType, key_type: PrimitiveType) -> bool:
     """Return whether the join compares a key's values without a cast that loses digits."""
-    return given == spark_type(wanted) or (
-        isinstance(given, IntegralType) and isinstance(spark_type(wanted), IntegralType)
+    return source_type == spark_type(key_type) or (
+        isinstance(source_type, IntegralType) and isinstance(spark_type(key_type), IntegralType)
     )
 
 

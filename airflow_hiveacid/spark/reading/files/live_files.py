@@ -76,19 +76,19 @@ class LiveFiles:
             HiveAcidError: a footer cannot be read.
         """
         needed = {*wanted, *self.ranges}
-        asked = Asked(
+        query = Asked(
             table_columns=self.table.columns,
             columns=tuple(c for c in self.table.columns if c.name in needed),
             ranges=self.ranges,
             in_utc=runs_in_utc(self.spark),
         )
-        found = self._judged(asked, for_changes=for_changes)
-        native = [file for file, why in found if why is None]
-        others = [(file, why) for file, why in found if why is not None]
-        frames = [self._native(native, asked, position)] if native else []
-        if others or not frames:
-            self._log_reasons(others)
-            frames.append(self.with_arrow(needed, position, [file for file, _ in others]))
+        verdicts = self._judged(query, for_changes=for_changes)
+        native = [file for file, why in verdicts if why is None]
+        arrow_files = [(file, why) for file, why in verdicts if why is not None]
+        frames = [self._native(native, query, position)] if native else []
+        if arrow_files or not frames:
+            self._log_reasons(arrow_files)
+            frames.append(self.with_arrow(needed, position, [file for file, _ in arrow_files]))
         return reduce(DataFrame.unionByName, frames)
 
     def with_arrow(
@@ -124,9 +124,9 @@ class LiveFiles:
         ]
         return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
 
-    def _judged(self, asked: Asked, *, for_changes: bool) -> list[tuple[TargetFile, str | None]]:
+    def _judged(self, query: Asked, *, for_changes: bool) -> list[tuple[TargetFile, str | None]]:
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
-        verdicts = judged(asked, [(f.data, self.doubts[f.partition]) for f in self.files])
+        verdicts = judged(query, [(f.data, self.doubts[f.partition]) for f in self.files])
         for file, verdict in zip(self.files, verdicts, strict=True):
             if for_changes and verdict.others and not verdict.is_outside:
                 raise UnsupportedFileError(
@@ -148,35 +148,35 @@ class LiveFiles:
             if verdict.rows and not verdict.is_outside
         ]
 
-    def _native(self, files: Sequence[TargetFile], asked: Asked, position: str) -> DataFrame:
+    def _native(self, files: Sequence[TargetFile], query: Asked, position: str) -> DataFrame:
         # The partition is part of the join key, because one frame has the files of all partitions.
         deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
-        found = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
+        event_files = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
         native = NativeFiles(
             data=[self._numbered(f.partition, f.data, f.number) for f in files],
             deletes=[
                 DeleteEvents(
-                    file=self._numbered(partition, one.file, file_number(partition, at)),
-                    delete=one,
+                    file=self._numbered(partition, event_file.file, file_number(partition, index)),
+                    delete=event_file,
                 )
-                for at, one in enumerate(found)
-                for partition in (deletes[one.file.path][0].partition,)
+                for index, event_file in enumerate(event_files)
+                for partition in (deletes[event_file.file.path][0].partition,)
             ],
         )
-        return live_rows(self.spark, asked, native, self.write_ids, position)
+        return live_rows(self.spark, query, native, self.write_ids, position)
 
     def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
         root = (file.root or self.partitions[partition].location).rstrip("/")
         return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
-    def _log_reasons(self, others: Sequence[tuple[TargetFile, str | None]]) -> None:
+    def _log_reasons(self, arrow_files: Sequence[tuple[TargetFile, str | None]]) -> None:
         """Log in one line which files Python reads; it reads several times more slowly."""
-        found = {why: str(self.partitions[file.partition].name) for file, why in others}
-        if found:
+        reasons = {why: str(self.partitions[file.partition].name) for file, why in arrow_files}
+        if reasons:
             log.info(
                 "read in Python: table=%s files=%d of %d, because %s",
                 self.table.ref,
-                len(others),
+                len(arrow_files),
                 len(self.files),
-                "; ".join(f"{why} ({where or 'for one'})" for why, where in found.items()),
+                "; ".join(f"{why} ({where or 'for one'})" for why, where in reasons.items()),
             )

@@ -132,7 +132,7 @@ def judged(asked: Asked, files: Sequence[tuple[AcidFile, Doubts]]) -> list[FileF
         HiveAcidError: a footer cannot be read.
     """
     table = asked.why_none_fits
-    return each_in_threads(lambda one: _verdict(asked, table, *one), files)
+    return each_in_threads(lambda pair: _verdict(asked, table, *pair), files)
 
 
 def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
@@ -141,8 +141,8 @@ def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
     Raises:
         HiveAcidError: a footer cannot be read.
     """
-    found = each_in_threads(lambda one: _delete_file(*one), files)
-    return [delete for delete in found if delete.rows]
+    deletes = each_in_threads(lambda pair: _delete_file(*pair), files)
+    return [delete for delete in deletes if delete.rows]
 
 
 def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts) -> FileFit:
@@ -217,10 +217,10 @@ def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str
     why = _why_not_whole(file, tail, doubts, FileKind.DATA, Operation.INSERT)
     if why is not None:
         return why
-    found = tail.types[ROW_COLUMN_ID].field_names
+    names = tail.types[ROW_COLUMN_ID].field_names
     # Names and positions must agree, because some engines match columns by name, others by
     # position.
-    if found != tuple(c.name for c in asked.table_columns[: len(found)]):
+    if names != tuple(c.name for c in asked.table_columns[: len(names)]):
         return "its columns differ from the table's"
     if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
         return "some of its rows belong to another bucket"
@@ -237,17 +237,17 @@ def _is_within(file: AcidFile, write_ids: tuple[int, int] | None) -> bool:
     """Return whether all original write IDs are in the range of the file's directory."""
     if write_ids is None:
         return False
-    least, greatest = write_ids
-    return file.least_write_id <= least and (
-        file.greatest_write_id is None or greatest <= file.greatest_write_id
+    lowest, highest = write_ids
+    return file.least_write_id <= lowest and (
+        file.greatest_write_id is None or highest <= file.greatest_write_id
     )
 
 
 def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
     """Return the codec and bucket of the least and greatest bucket property in a file."""
-    found = tail.integer_range(_BUCKET_COLUMN_ID) or ()
+    properties = tail.integer_range(_BUCKET_COLUMN_ID) or ()
     try:
-        identities = [decode(BucketProperty(value)) for value in found]
+        identities = [decode(BucketProperty(value)) for value in properties]
     except InvalidNameError:
         return set()
     return {(identity.codec_version, identity.bucket_id) for identity in identities}
@@ -256,35 +256,35 @@ def _buckets(tail: OrcTail) -> set[tuple[BucketCodec, BucketId]]:
 def is_column(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
     """Return whether a column is stored as Spark expects: with this type, in today's calendar."""
     if isinstance(wanted, hive.CharType):  # `orc_frame` strips padding, but not in nested chars
-        found = tail.types[column_id]
-        return (found.kind, found.maximum_length) == (TypeKind.CHAR, wanted.length)
+        orc_type = tail.types[column_id]
+        return (orc_type.kind, orc_type.maximum_length) == (TypeKind.CHAR, wanted.length)
     return _is_alike(tail, column_id, wanted, in_utc=in_utc)
 
 
-def _is_alike(tail: OrcTail, column_id: int, wanted: hive.HiveType, *, in_utc: bool) -> bool:
-    found = tail.types[column_id]
-    alike = partial(_are_alike, tail, found, in_utc=in_utc)
-    match wanted:
+def _is_alike(tail: OrcTail, column_id: int, hive_type: hive.HiveType, *, in_utc: bool) -> bool:
+    orc_type = tail.types[column_id]
+    alike = partial(_are_alike, tail, orc_type, in_utc=in_utc)
+    match hive_type:
         case hive.ArrayType(element=element):
             return alike(TypeKind.LIST, [element])
         case hive.MapType(key=key, value=value):
             return alike(TypeKind.MAP, [key, value])
         case hive.StructType(fields=fields):
-            has_names = found.field_names == tuple(name for name, _ in fields)
+            has_names = orc_type.field_names == tuple(name for name, _ in fields)
             return has_names and alike(TypeKind.STRUCT, [t for _, t in fields])
         case hive.PrimitiveType(name="timestamp"):
-            is_kind = found.kind == TypeKind.TIMESTAMP
+            is_kind = orc_type.kind == TypeKind.TIMESTAMP
             return is_kind and in_utc and not may_have_old_days(tail, column_id)
         case hive.PrimitiveType(name="date"):
-            return found.kind == TypeKind.DATE and not may_have_old_days(tail, column_id)
+            return orc_type.kind == TypeKind.DATE and not may_have_old_days(tail, column_id)
         case _:
-            facts = (found.kind, found.precision, found.scale, found.maximum_length)
-            return facts == _facts(wanted)
+            facts = (orc_type.kind, orc_type.precision, orc_type.scale, orc_type.maximum_length)
+            return facts == _facts(hive_type)
 
 
-def _facts(wanted: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
+def _facts(hive_type: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
     """Return the kind, precision, scale and length that a type must have in a file, or None."""
-    match wanted:
+    match hive_type:
         case hive.PrimitiveType(name=name) if name in PRIMITIVE_KINDS:
             return PRIMITIVE_KINDS[name], 0, 0, 0
         case hive.VarcharType(length=length):
@@ -297,26 +297,26 @@ def _facts(wanted: hive.HiveType) -> tuple[TypeKind, int, int, int] | None:
 
 def _are_alike(
     tail: OrcTail,
-    found: OrcType,
+    orc_type: OrcType,
     kind: TypeKind,
-    below: Sequence[hive.HiveType],
+    children: Sequence[hive.HiveType],
     *,
     in_utc: bool,
 ) -> bool:
     return (
-        found.kind == kind
-        and len(found.children) == len(below)
+        orc_type.kind == kind
+        and len(orc_type.children) == len(children)
         and all(
             _is_alike(tail, *pair, in_utc=in_utc)
-            for pair in zip(found.children, below, strict=True)
+            for pair in zip(orc_type.children, children, strict=True)
         )
     )
 
 
 def _counted(tail: OrcTail, column_id: int) -> pb.ColumnStatistics | None:
     """Return a column's statistics, or None if they lack the number of values."""
-    found = tail.statistics(column_id) if tail.row_index_stride else None
-    return found if found is not None and found.HasField("values") else None
+    statistics = tail.statistics(column_id) if tail.row_index_stride else None
+    return statistics if statistics is not None and statistics.HasField("values") else None
 
 
 def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: KeyRange) -> bool:
@@ -328,15 +328,15 @@ def lies_outside(tail: OrcTail, column_id: int | None, column: Column, wanted: K
         return False
     if not statistics.values:
         return True
-    found = getattr(statistics, _STATISTICS.get(column.type, "integers"))
-    if not (found.HasField("minimum") and found.HasField("maximum")):
+    ends = getattr(statistics, _STATISTICS.get(column.type, "integers"))
+    if not (ends.HasField("minimum") and ends.HasField("maximum")):
         return False
     if column.type == "string" and (
-        tail.postscript.writer_version < _MERGES_TEXTS or has_replaced_bounds(found)
+        tail.postscript.writer_version < _MERGES_TEXTS or has_replaced_bounds(ends)
     ):
         return False
     low, high = _bound(wanted.low), _bound(wanted.high)
-    return (low is not None and found.maximum < low) or (high is not None and found.minimum > high)
+    return (low is not None and ends.maximum < low) or (high is not None and ends.minimum > high)
 
 
 def _bound(value: Any) -> Any:  # noqa: ANN401 - of the column's own type

@@ -143,8 +143,8 @@ def live_rows(
     options = {**READ_OPTIONS, **search_argument(spark, asked.columns, asked.ranges)}
     rows = rows_of_files(spark, files.data, schema, options)
     rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{ROW}.{absent}"]))
-    for name, wanted in asked.ranges.items():
-        rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), wanted))
+    for name, key_range in asked.ranges.items():
+        rows = rows.where(_in_range(F.col(f"{ROW}.{quoted(name)}"), key_range))
     if files.deletes:
         rows = _without(spark, rows, files.deletes, write_ids, absent)
     where = F.struct(*[F.col(field.name) for field in POSITION_FIELDS]).alias(position)
@@ -175,11 +175,11 @@ def as_read(data_type: DataType) -> DataType:
 def value_of(spark: SparkSession, column: Column, value: SparkColumn) -> SparkColumn:
     """Convert values of Spark's reader from the type `as_read(...)` to the column's type."""
     hive_type = parse_type(column.type)
-    wanted = spark_type(hive_type)
+    target_type = spark_type(hive_type)
     if isinstance(hive_type, CharType):
         value = F.rtrim(value)
-    elif as_read(wanted) != wanted:
-        value = cast_in_utc(spark, value, wanted)
+    elif as_read(target_type) != target_type:
+        value = cast_in_utc(spark, value, target_type)
     return value.alias(column.name)
 
 
@@ -192,18 +192,18 @@ def _never_false(names: Sequence[str]) -> SparkColumn:
     return reduce(and_, [F.isnull(F.col(name)) >= F.lit(False) for name in names])
 
 
-def _in_range(value: SparkColumn, wanted: KeyRange) -> SparkColumn:
+def _in_range(value: SparkColumn, key_range: KeyRange) -> SparkColumn:
     """Return the condition that a value is in a range; NULL is never in a range.
 
     Spark does not push a condition in this form down to files. A pushed filter on `row.x` would
     replace our filter, and ORC would not find this column.
     """
-    if wanted.is_empty:
+    if key_range.is_empty:
         return F.lit(False)
     inside = F.lit(True)
     for end, is_inside in (
-        (wanted.low, value.__ge__),
-        (wanted.high, value.__le__),
+        (key_range.low, value.__ge__),
+        (key_range.high, value.__le__),
     ):
         if end is not None:
             inside = inside & is_inside(_literal(end))
@@ -227,22 +227,22 @@ def _without(
 ) -> DataFrame:
     """Remove rows that have a visible delete event."""
     keys = _identity_keys(deletes)
-    native = [one.file for one in deletes if one.delete.is_native]
-    others = [one for one in deletes if not one.delete.is_native]
-    found = []
+    native = [entry.file for entry in deletes if entry.delete.is_native]
+    arrow_deletes = [entry for entry in deletes if not entry.delete.is_native]
+    frames = []
     if native:
-        nothing = StructField(ROW, StructType([_absent(absent)]))
-        events = rows_of_files(spark, native, StructType([*_ROOT, nothing]), READ_OPTIONS)
+        empty_row = StructField(ROW, StructType([_absent(absent)]))
+        events = rows_of_files(spark, native, StructType([*_ROOT, empty_row]), READ_OPTIONS)
         names = [*(f.name for f in _ROOT), f"{ROW}.{absent}"]
-        found.append(events.where(_never_false(names)))
-    if others:
+        frames.append(events.where(_never_false(names)))
+    if arrow_deletes:
         pieces = [
-            _Deletes(file=one.delete.file, number=one.file.number, write_ids=write_ids)
-            for one in others
+            _Deletes(file=entry.delete.file, number=entry.file.number, write_ids=write_ids)
+            for entry in arrow_deletes
         ]
-        found.append(run_tasks(spark, _read_deletes, pieces, StructType(list(POSITION_FIELDS))))
-    dead = reduce(lambda a, b: a.union(b), [one.select(*keys) for one in found])
-    if sum(one.delete.rows for one in deletes) <= _BROADCAST_DELETES:
+        frames.append(run_tasks(spark, _read_deletes, pieces, StructType(list(POSITION_FIELDS))))
+    dead = reduce(lambda a, b: a.union(b), [frame.select(*keys) for frame in frames])
+    if sum(entry.delete.rows for entry in deletes) <= _BROADCAST_DELETES:
         dead = dead.hint("broadcast")
     return rows.select("*", *keys).join(dead, dead.columns, "left_anti")
 
@@ -257,15 +257,15 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
         (partition_of(F.col(NUMBER)).cast("long"), _partitions(deletes)),
         *zip(_identity_parts(), _identity_ranges(deletes), strict=True),
     ]
-    known = [(part, found) for part, found in parts if found is not None]
-    if len(known) < len(parts) or math.prod(hi - lo + 1 for _, (lo, hi) in known) >= _LONGS:
+    ranges = [(part, bounds) for part, bounds in parts if bounds is not None]
+    if len(ranges) < len(parts) or math.prod(hi - lo + 1 for _, (lo, hi) in ranges) >= _LONGS:
         names = (NUMBER, *IDENTITY_COLUMNS)
         values = (parts[0][0], *(F.col(name) for name in IDENTITY_COLUMNS))
         return [
             value.alias(f"{_MARK}{name}_key") for name, value in zip(names, values, strict=True)
         ]
     packed, inside = F.lit(0).cast("long"), F.lit(True)
-    for value, (low, high) in known:
+    for value, (low, high) in ranges:
         if low == high:
             inside = inside & (value == F.lit(low))
             continue
@@ -282,15 +282,15 @@ def _identity_parts() -> tuple[SparkColumn, ...]:
 
 
 def _partitions(deletes: Sequence[DeleteEvents]) -> tuple[int, int]:
-    found = [one.file.number >> FILE_BITS for one in deletes]
-    return min(found), max(found)
+    numbers = [entry.file.number >> FILE_BITS for entry in deletes]
+    return min(numbers), max(numbers)
 
 
 def _identity_ranges(deletes: Sequence[DeleteEvents]) -> list[tuple[int, int] | None]:
     """Return the range of each part of the deleted row IDs; None if a file has no statistics."""
     write_ids, buckets, row_ids = (
-        None if None in found else [pair for pair in found if pair is not None]
-        for found in zip(*(one.delete.ranges for one in deletes), strict=True)
+        None if None in column_ranges else [pair for pair in column_ranges if pair is not None]
+        for column_ranges in zip(*(entry.delete.ranges for entry in deletes), strict=True)
     )
     return [_hull(write_ids), *_halves(buckets), _hull(row_ids)]
 
@@ -308,8 +308,8 @@ def _halves(
     if pairs is None:
         return None, None
     size = 1 << _PROPERTY_BITS
-    above = _hull([(low >> _PROPERTY_BITS, high >> _PROPERTY_BITS) for low, high in pairs])
-    below = _hull(
+    high_range = _hull([(low >> _PROPERTY_BITS, high >> _PROPERTY_BITS) for low, high in pairs])
+    low_range = _hull(
         [
             (low % size, high % size)
             if low >> _PROPERTY_BITS == high >> _PROPERTY_BITS
@@ -317,7 +317,7 @@ def _halves(
             for low, high in pairs
         ]
     )
-    return above, below
+    return high_range, low_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,10 +157,10 @@ def _verdict(
 def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
     if any(type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types):
         return "it has a union or a local timestamp"
-    found = tail.types[0].field_names
+    names = tail.types[0].field_names
     # Names and positions must agree, because some engines match columns by name, others by
     # position.
-    if found != tuple(c.name for c in asked.table_columns[: len(found)]):
+    if names != tuple(c.name for c in asked.table_columns[: len(names)]):
         return "its columns differ from the table's"
     for column in asked.columns:
         column_id = tail.column_id(column.name)
@@ -192,14 +192,14 @@ def _why_not_parquet(
 def _why_not_column(
     facts: ParquetFacts, position: int, column: Column, *, in_utc: bool
 ) -> str | None:
-    wanted = parse_type(column.type)
-    if not is_exactly(facts, facts.schema.field(position).type, wanted):
+    hive_type = parse_type(column.type)
+    if not is_exactly(facts, facts.schema.field(position).type, hive_type):
         return f"column {column.name} is not stored as {column.type}"
     if facts.schema.field(position).name.partition(".")[0] in facts.without_nan:
         return "Spark would skip its NaN values"  # Spark treats NaN as the greatest number
-    if facts.has_old_days and holds(wanted, _DATE):
+    if facts.has_old_days and holds(hive_type, _DATE):
         return "it may contain dates of another calendar"
-    if facts.clock is TimestampStorage.INSTANT and holds(wanted, _TIMESTAMP):
+    if facts.clock is TimestampStorage.INSTANT and holds(hive_type, _TIMESTAMP):
         if not facts.is_in_utc:
             return "its timestamps were not written in UTC"
         # Spark reads old timestamps as local times in the JVM's time zone.

@@ -100,7 +100,7 @@ class PlainRows:
             UnsupportedTableError: a partition is stored in a format that cannot be read.
             CorruptFileError, UnsupportedFileError: see `plain_files`.
         """
-        found: list[tuple[int, PlainFile]] = []
+        files: list[tuple[int, PlainFile]] = []
         for partition, (info, state) in enumerate(zip(self.partitions, self.states, strict=True)):
             storage = info.storage or self.table.storage
             check_files_readable(self.table.ref, storage, self.table.parameters, self.table.columns)
@@ -117,8 +117,8 @@ class PlainRows:
                 text=text,
                 columns=own,
             ):
-                found.append((file_number(partition, len(found)), file))
-        return tuple(found)
+                files.append((file_number(partition, len(files)), file))
+        return tuple(files)
 
     @property
     def _is_flat(self) -> bool:
@@ -131,22 +131,22 @@ class PlainRows:
             HiveAcidError: a footer cannot be read; see also `files`.
         """
         needed = {*wanted, *self.ranges}
-        asked = self._asked(needed)
+        query = self._asked(needed)
         native: dict[SparkManner, list[NumberedFile]] = {}
-        others: list[tuple[int, PlainFile]] = []
+        arrow_files: list[tuple[int, PlainFile]] = []
         reasons: dict[str, str] = {}
-        for (number, file), verdict in zip(self.files, self._judged(asked), strict=True):
+        for (number, file), verdict in zip(self.files, self._judged(query), strict=True):
             if not verdict.rows or verdict.is_outside:
                 continue
             if verdict.why_not is None:
                 native.setdefault(verdict.manner, []).append(self._numbered(number, file))
             else:
-                others.append((number, file))
+                arrow_files.append((number, file))
                 reasons[verdict.why_not] = file.key
-        frames = [self._native(asked, position, manner, found) for manner, found in native.items()]
-        if others or not frames:
-            self._log_reasons(len(others), reasons)
-            frames.append(self.with_arrow(needed, position, others))
+        frames = [self._native(query, position, manner, files) for manner, files in native.items()]
+        if arrow_files or not frames:
+            self._log_reasons(len(arrow_files), reasons)
+            frames.append(self.with_arrow(needed, position, arrow_files))
         return reduce(DataFrame.unionByName, frames)
 
     def _asked(self, wanted: Collection[str]) -> Asked:
@@ -157,9 +157,9 @@ class PlainRows:
             in_utc=runs_in_utc(self.spark),
         )
 
-    def _judged(self, asked: Asked) -> list[PlainVerdict]:
+    def _judged(self, query: Asked) -> list[PlainVerdict]:
         verdicts = judged_plain(
-            asked,
+            query,
             [file for _, file in self.files],
             moves_instants=self._is_set(_MOVES_INSTANTS),
             minds_case=self._is_set(_MINDS_CASE),
@@ -183,26 +183,26 @@ class PlainRows:
 
     def _native(
         self,
-        asked: Asked,
+        query: Asked,
         position: str,
         manner: SparkManner,
         files: Sequence[NumberedFile],
     ) -> DataFrame:
-        types = [spark_type(parse_type(c.type)) for c in asked.columns]
+        types = [spark_type(parse_type(c.type)) for c in query.columns]
         schema = StructType(
             [
                 StructField(c.name, as_read(t) if manner.has_instants else t)
-                for c, t in zip(asked.columns, types, strict=True)
+                for c, t in zip(query.columns, types, strict=True)
             ]
         )
         options: dict[str, object] = {**READ_OPTIONS}
         if manner.format is FileFormat.PARQUET:
             options |= {**_PARQUET_OPTIONS, "int96RebaseMode": manner.rebase}
         else:
-            options |= search_argument(self.spark, asked.columns, asked.ranges)
+            options |= search_argument(self.spark, query.columns, query.ranges)
         rows = rows_of_files(self.spark, files, schema, options, manner.format)
         where = F.struct(F.col(NUMBER)).alias(position)
-        values = [self._value(c, manner.format) for c in asked.columns]
+        values = [self._value(c, manner.format) for c in query.columns]
         return rows.select(where, *values)
 
     def _value(self, column: Column, format_: FileFormat) -> SparkColumn:
@@ -222,11 +222,11 @@ class PlainRows:
         files: Sequence[tuple[int, PlainFile]] | None = None,
     ) -> DataFrame:
         """Read the rows with our own reader, from all files by default."""
-        asked = self._asked(wanted)
+        query = self._asked(wanted)
         # All pieces share this object, so it is sent only once.
-        names = tuple(c.name for c in asked.columns)
+        names = tuple(c.name for c in query.columns)
         where = StructType([StructField(NUMBER, LongType())])
-        schema = StructType([StructField(position, where), *struct_of(asked.columns)])
+        schema = StructType([StructField(position, where), *struct_of(query.columns)])
         pieces = [
             PlainPiece(
                 number=number,
@@ -253,9 +253,9 @@ class PlainRows:
 
 def _cut(column: Column, format_: FileFormat) -> SparkColumn:
     """Truncate a column to its maximum length; Parquet has no maximum for strings."""
-    value, wanted = F.col(quoted(column.name)), parse_type(column.type)
-    if format_ is FileFormat.PARQUET and isinstance(wanted, CharType | VarcharType):
-        return F.substring(value, 1, wanted.length)
+    value, hive_type = F.col(quoted(column.name)), parse_type(column.type)
+    if format_ is FileFormat.PARQUET and isinstance(hive_type, CharType | VarcharType):
+        return F.substring(value, 1, hive_type.length)
     return value
 
 

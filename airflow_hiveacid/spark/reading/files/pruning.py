@@ -59,20 +59,20 @@ def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condit
     if condition is None or not table.is_partitioned or len(partitions) <= 1:
         return None
     number = free_name("number", table.column_names, beside.columns if beside is not None else ())
-    nothing = [
+    null_columns = [
         named(spark, c, F.lit(None).cast(spark_type(parse_type(c.type)))) for c in table.columns
     ]
     values = _values(spark, table, table.partition_columns, partitions, number)
     names = [F.col(quoted(c.name)) for c in table.partition_columns]
-    rows = values.select(number, *nothing, *names).alias("t")
+    rows = values.select(number, *null_columns, *names).alias("t")
     sees = rows if beside is None else rows.crossJoin(beside.alias("s"))
     try:
         parts = conjuncts(sees.drop(number), condition, moment)
-        known = range(len(table.columns), len(table.column_names))
+        partition_indexes = range(len(table.columns), len(table.column_names))
         alone = [
             part.column
             for part in parts
-            if part.uses and part.uses <= set(known)
+            if part.uses and part.uses <= set(partition_indexes)
             if part.is_deterministic and not part.has_subquery
         ]
         return _numbered(rows.where(reduce(and_, alone)), number, partitions) if alone else None
@@ -108,9 +108,9 @@ def partitions_meeting(
         return partitions
     number = free_name("number", table.column_names)
     values = _values(source.sparkSession, table, columns, partitions, number).alias("t")
-    wanted = source.select(*[F.col(quoted(c.name)) for c in columns]).distinct().alias("s")
-    found = values.join(wanted, reduce(and_, [equal(c.name) for c in columns]), "left_semi")
-    return _numbered(found, number, partitions)
+    source_keys = source.select(*[F.col(quoted(c.name)) for c in columns]).distinct().alias("s")
+    matches = values.join(source_keys, reduce(and_, [equal(c.name) for c in columns]), "left_semi")
+    return _numbered(matches, number, partitions)
 
 
 def partitions_with(
@@ -154,10 +154,10 @@ def _values(
     number: str,
 ) -> DataFrame:
     """Return a small frame of the partitions' positions and typed values."""
-    at = [[c.name for c in table.partition_columns].index(column.name) for column in columns]
+    indexes = [[c.name for c in table.partition_columns].index(column.name) for column in columns]
     texts = ", ".join(f"{quoted(c.name)} string" for c in columns)
     read = [partition_texts(table.partition_columns, name) for name in partitions]
-    rows = [(i, *[texts_of[j] for j in at]) for i, texts_of in enumerate(read)]
+    rows = [(i, *[texts_of[j] for j in indexes]) for i, texts_of in enumerate(read)]
     return small_frame(spark, rows, f"{number} int, {texts}").select(
         number,
         *[

@@ -65,24 +65,24 @@ def search_argument(
     orc = spark_sql.execution.datasources.orc.OrcFilters
     arguments = [schema, jvm.PythonUtils.toSeq(filters)]
     try:
-        found = call_of_any_release(orc.createFilter, arguments, jvm.scala.Option.apply(None))
+        argument = call_of_any_release(orc.createFilter, arguments, jvm.scala.Option.apply(None))
     except UnknownJavaCallError:
         return {}  # without a filter, ORC reads all rows
-    if found.isEmpty():
+    if argument.isEmpty():
         return {}
     is_loaded = False
     settings = jvm.org.apache.hadoop.conf.Configuration(is_loaded)
     jvm.org.apache.orc.mapred.OrcInputFormat.setSearchArgument(
-        settings, found.get(), schema.fieldNames()
+        settings, argument.get(), schema.fieldNames()
     )
     return {key: settings.get(key) for key in (_FILTER, _COLUMNS)}
 
 
 def _comparisons(
-    spark: SparkSession, wanted: KeyRange
+    spark: SparkSession, key_range: KeyRange
 ) -> Iterator[tuple[str, JavaObject | object]]:
     """Yield the comparisons that ORC evaluates correctly: the name in Spark, and a value."""
-    for name, end in (("GreaterThanOrEqual", wanted.low), ("LessThanOrEqual", wanted.high)):
+    for name, end in (("GreaterThanOrEqual", key_range.low), ("LessThanOrEqual", key_range.high)):
         match end:
             case dt.date():
                 # Java's dates lack the days that the calendar switch skipped. The files read here

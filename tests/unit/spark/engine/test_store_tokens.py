@@ -57,7 +57,7 @@ class Context:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was given nothing, and is as before afterwards."""
-    monkeypatch.setattr(store_tokens, "_taken", None)
+    monkeypatch.setattr(store_tokens, "_token_file", None)
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.delenv(VARIABLE)
 
