@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import CorruptFileError, DirectoryExistsError, StorageError
-from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.records.conversion import Move
 from airflow_hiveacid.storage.stores.notes import conversion_note
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
@@ -69,6 +69,15 @@ def test_a_damaged_note_is_an_error(root: Path) -> None:
         (root / "_hiveacid/_conversion.json").write_text(text)
         with pytest.raises(CorruptFileError):
             ConversionNote.read(str(root))
+
+
+@pytest.mark.parametrize("number", ["-2", str(LONG_MAX + 1), "true", "3.5", '"3"'])
+def test_a_note_with_an_impossible_write_id_is_damaged(root: Path, number: str) -> None:
+    note_of(root).write(str(root))
+    path = root / "_hiveacid/_conversion.json"
+    path.write_text(path.read_text().replace('"write_id": 3', f'"write_id": {number}'))
+    with pytest.raises(CorruptFileError, match="is not a number from -1"):
+        ConversionNote.read(str(root))
 
 
 def test_the_moves_of_a_note_can_be_repeated_and_undone_from_any_state(root: Path) -> None:
