@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -260,6 +260,33 @@ def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
     assert len(files(root)) == 2
 
 
+def test_writes_and_compactions_that_begin_during_a_job_are_this_metastores(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are listed after the write IDs, so there may be later ones."""
+    prod = table(client, PROD, root)
+    write(client, prod, root)
+    valid_write_ids = client.valid_write_ids
+    late: list[str] = []
+
+    def listed(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the client's
+        found = valid_write_ids(*arguments, **more)
+        if not late:
+            write_id, txn_id = write(client, prod, root), client.open_txn()
+            late.extend(
+                [f"delta_{write_id:07d}_{write_id:07d}_0000", f"base_0000001_v{txn_id:07d}"]
+            )
+            (root / late[1]).mkdir()
+            (root / late[1] / "bucket_00000").write_text("rows")
+            client.commit_txn(txn_id)
+        return found
+
+    monkeypatch.setattr(client, "valid_write_ids", listed)
+    clean(client, PROD)
+    assert late
+    assert {f"{name}/bucket_00000" for name in late} <= {*files(root)}
+
+
 def test_a_compaction_of_an_unknown_transaction_is_another_metastores(
     client: FakeClient, root: Path
 ) -> None:
@@ -392,6 +419,21 @@ def test_a_replaced_original_file_stays_if_another_partition_has_its_directory(
     original(client, prod, root / "p=1")
     assert "000000_0" not in clean(client, PROD)
     assert (root / "p=1" / "000000_0").exists()
+
+
+def test_an_aborted_directory_of_two_partitions_in_one_directory_is_removed(
+    client: FakeClient, root: Path
+) -> None:
+    """The write is the table's own, so no partition of it reads the directory."""
+    prod = table(client, PROD, root, is_partitioned=True)
+    names = [PartitionName(("p",), (value,)) for value in ("1", "2")]
+    client.add_partitions(prod, names, locations={names[1]: f"file:{root / 'p=1'}"})
+    write_id = write(client, prod, root / "p=1", aborts=True)
+    left = root / "p=1" / f"delta_{write_id:07d}_{write_id:07d}_0000"
+    left.mkdir(parents=True)
+    (left / "bucket_00000").write_text("rows")
+    assert left.name in clean(client, PROD)
+    assert files(root) == []
 
 
 def original(client: FakeClient, table: TableInfo, place: Path) -> None:
