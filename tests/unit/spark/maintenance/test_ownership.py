@@ -161,6 +161,34 @@ def test_a_partition_with_the_directory_of_another_table_is_found(
         clean(client, STAG)
 
 
+def test_a_partition_of_another_table_inside_a_table_is_found(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    table(client, STAG, root / "prod" / "stag")
+    name = PartitionName(("p",), ("1",))
+    place = f"file:{root / 'prod' / 'stag' / 'inner'}"
+    client.add_partitions(prod, [name], locations={name: place})
+    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has the same"):
+        clean(client, STAG)
+
+
+def test_another_table_that_is_dropped_meanwhile_hinders_nobody(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(client, PROD, root / "prod", is_partitioned=True)
+    table(client, STAG, root / "prod" / "stag")
+    list_partitions = client.list_partitions
+
+    def listed(one: TableInfo) -> Any:  # noqa: ANN401 - as the client's
+        if one.ref == PROD:
+            client.drop_table(PROD, delete_data=False)
+        return list_partitions(one)
+
+    monkeypatch.setattr(client, "list_partitions", listed)
+    assert clean(client, STAG) == []
+
+
 def test_an_aborted_directory_that_a_partition_of_another_table_reads_stays(
     client: FakeClient, root: Path
 ) -> None:
