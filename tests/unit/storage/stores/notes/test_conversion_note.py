@@ -55,9 +55,9 @@ def files(root: Path) -> dict[str, str]:
 
 def test_a_note_is_read_as_it_was_written(root: Path) -> None:
     assert ConversionNote.read(str(root)) is None
-    note = note_of(root)
-    note.write(str(root))
-    assert ConversionNote.read(str(root)) == note
+    for note in (note_of(root), replace(note_of(root), write_id=None, is_verified=True)):
+        note.write(str(root))
+        assert ConversionNote.read(str(root)) == note
     ConversionNote.remove(str(root))
     ConversionNote.remove(str(root))
     assert ConversionNote.read(str(root)) is None
