@@ -31,7 +31,7 @@ from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.ownership import take_ownership
+from airflow_hiveacid.maintenance.ownership import check_owner, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -542,6 +542,15 @@ def test_the_note_of_the_table_itself_is_renewed_without_a_refusal(
         note_owner(prod.location, earlier)
         assert clean(client, PROD) == []
         assert noted_owner(prod.location) == replace(mine, is_checked=True)
+
+
+def test_a_note_does_not_create_the_directory_of_a_table_that_was_dropped(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    root.rmdir()
+    check_owner(client, prod, Neighbours())
+    assert not root.exists()
 
 
 def test_an_unchecked_note_of_the_table_itself_does_not_end_the_search_for_others(
