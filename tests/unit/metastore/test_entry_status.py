@@ -97,6 +97,28 @@ def test_no_transaction_is_said_to_be_open_or_to_be_aborted_that_is_not() -> Non
     assert "`abort 10`" in status(replace(ready, txn_id=TxnId(10))).remedy
 
 
+def test_a_transaction_that_is_the_newest_of_the_list_is_not_said_to_be_open() -> None:
+    newest = replace(ENTRY, state=READY, txn_id=TxnId(9), compaction_type=CompactionType.REBALANCE)
+    assert str(status(newest)).endswith(
+        "after its transaction 9 ended; check that the metastore's cleaner runs"
+    )
+
+
+def test_a_committed_entry_whose_worker_died_is_not_said_to_be_in_progress() -> None:
+    assert str(status(replace(ENTRY, next_txn_id=TxnId(6)))).endswith(
+        "is committed, but its worker died before it could mark the entry; `clean d.t` ends the"
+        " entry when no reader needs the replaced files"
+    )
+
+
+def test_no_command_of_ours_is_named_for_an_unknown_state() -> None:
+    unknown = replace(ENTRY, state=CompactionState.received("new one"), txn_id=TxnId(8))
+    assert str(status(unknown)).endswith(
+        "is in the unknown state 'new one'; only Hive's own workers and cleaner can end it, so"
+        " check that they run"
+    )
+
+
 def test_on_3_1_only_the_server_can_end_an_entry() -> None:
     entry = replace(ENTRY, state=READY, txn_id=None)
     assert "done and waits for cleaning; only Hive 3.1's own" in str(status(entry, V3))

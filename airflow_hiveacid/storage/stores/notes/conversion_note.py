@@ -137,10 +137,17 @@ class ConversionNote:
         Raises:
             DirectoryExistsError, StorageError: as `move_all`.
         """
-        is_in = self.write_id is not None
         _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.emptied, guard)
-        put_back = _move_into_flat if is_in else _move
-        _each(lambda m: put_back(m.location, m.target, m.source), self.moves, guard)
+        if self.write_id is None:
+            _each(lambda m: _move(m.location, m.target, m.source), self.moves, guard)
+            return
+        taken: list[Move] = []
+        _each(lambda m: _put_back(m, taken), self.moves, guard)
+        # A free `_copy_N` name may be the old name of a file that another thread moves back. So
+        # choose such names when all other files are back, and one at a time.
+        for moved in taken:
+            guard()
+            _put_beside(moved)
 
     def not_back(self) -> list[str]:
         """Return the sorted URIs of files that `move_back` left at their new paths."""
@@ -172,14 +179,23 @@ def _move(location: str, source: str, target: str, *, may_lack: bool = False) ->
         move(fs, f"{root}/{source}", f"{root}/{target}")
 
 
-def _move_into_flat(location: str, source: str, target: str) -> None:
-    fs, root = open_location(location)
-    if exists(fs, f"{root}/{source}") and exists(fs, f"{root}/{target}"):
-        name, dot, suffix = target.partition(".")
-        name = _COPY.sub("", name)
-        names = (f"{name}_copy_{n}{dot}{suffix}" for n in itertools.count(1))
-        target = next(free for free in names if not exists(fs, f"{root}/{free}"))
-    _move(location, source, target, may_lack=True)
+def _put_back(moved: Move, taken: list[Move]) -> None:
+    """Move a file back to its old path, or add it to `taken` if both paths exist."""
+    fs, root = open_location(moved.location)
+    if exists(fs, f"{root}/{moved.target}") and exists(fs, f"{root}/{moved.source}"):
+        taken.append(moved)
+    else:
+        _move(moved.location, moved.target, moved.source, may_lack=True)
+
+
+def _put_beside(moved: Move) -> None:
+    """Move a file back, with the first free `_copy_N` name."""
+    fs, root = open_location(moved.location)
+    name, dot, suffix = moved.source.partition(".")
+    name = _COPY.sub("", name)
+    names = (f"{name}_copy_{n}{dot}{suffix}" for n in itertools.count(1))
+    free = next(free for free in names if not exists(fs, f"{root}/{free}"))
+    _move(moved.location, moved.target, free, may_lack=True)
 
 
 def _uri(location: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,7 +31,7 @@ from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import plan_table
 from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.maintenance.ownership import take_ownership
+from airflow_hiveacid.maintenance.ownership import check_owner, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -161,6 +161,34 @@ def test_a_partition_with_the_directory_of_another_table_is_found(
         clean(client, STAG)
 
 
+def test_a_partition_of_another_table_inside_a_table_is_found(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    table(client, STAG, root / "prod" / "stag")
+    name = PartitionName(("p",), ("1",))
+    place = f"file:{root / 'prod' / 'stag' / 'inner'}"
+    client.add_partitions(prod, [name], locations={name: place})
+    with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has the same"):
+        clean(client, STAG)
+
+
+def test_another_table_that_is_dropped_meanwhile_hinders_nobody(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(client, PROD, root / "prod", is_partitioned=True)
+    table(client, STAG, root / "prod" / "stag")
+    list_partitions = client.list_partitions
+
+    def listed(one: TableInfo) -> Any:  # noqa: ANN401 - as the client's
+        if one.ref == PROD:
+            client.drop_table(PROD, delete_data=False)
+        return list_partitions(one)
+
+    monkeypatch.setattr(client, "list_partitions", listed)
+    assert clean(client, STAG) == []
+
+
 def test_an_aborted_directory_that_a_partition_of_another_table_reads_stays(
     client: FakeClient, root: Path
 ) -> None:
@@ -258,6 +286,33 @@ def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
     with pytest.raises(HiveAcidError, match="delta_0000002_0000002_0000 is newer"):
         plan_table(clone, prod, CompactSpec(target=str(PROD), choice=CompactionChoice.MAJOR))
     assert len(files(root)) == 2
+
+
+def test_writes_and_compactions_that_begin_during_a_job_are_this_metastores(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are listed after the write IDs, so there may be later ones."""
+    prod = table(client, PROD, root)
+    write(client, prod, root)
+    valid_write_ids = client.valid_write_ids
+    late: list[str] = []
+
+    def listed(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the client's
+        found = valid_write_ids(*arguments, **more)
+        if not late:
+            write_id, txn_id = write(client, prod, root), client.open_txn()
+            late.extend(
+                [f"delta_{write_id:07d}_{write_id:07d}_0000", f"base_0000001_v{txn_id:07d}"]
+            )
+            (root / late[1]).mkdir()
+            (root / late[1] / "bucket_00000").write_text("rows")
+            client.commit_txn(txn_id)
+        return found
+
+    monkeypatch.setattr(client, "valid_write_ids", listed)
+    clean(client, PROD)
+    assert late
+    assert {f"{name}/bucket_00000" for name in late} <= {*files(root)}
 
 
 def test_a_compaction_of_an_unknown_transaction_is_another_metastores(
@@ -394,6 +449,21 @@ def test_a_replaced_original_file_stays_if_another_partition_has_its_directory(
     assert (root / "p=1" / "000000_0").exists()
 
 
+def test_an_aborted_directory_of_two_partitions_in_one_directory_is_removed(
+    client: FakeClient, root: Path
+) -> None:
+    """The write is the table's own, so no partition of it reads the directory."""
+    prod = table(client, PROD, root, is_partitioned=True)
+    names = [PartitionName(("p",), (value,)) for value in ("1", "2")]
+    client.add_partitions(prod, names, locations={names[1]: f"file:{root / 'p=1'}"})
+    write_id = write(client, prod, root / "p=1", aborts=True)
+    left = root / "p=1" / f"delta_{write_id:07d}_{write_id:07d}_0000"
+    left.mkdir(parents=True)
+    (left / "bucket_00000").write_text("rows")
+    assert left.name in clean(client, PROD)
+    assert files(root) == []
+
+
 def original(client: FakeClient, table: TableInfo, place: Path) -> None:
     """An original file and a delta, and the base that has replaced both."""
     write_id = write(client, table, place)
@@ -472,6 +542,15 @@ def test_the_note_of_the_table_itself_is_renewed_without_a_refusal(
         note_owner(prod.location, earlier)
         assert clean(client, PROD) == []
         assert noted_owner(prod.location) == replace(mine, is_checked=True)
+
+
+def test_a_note_does_not_create_the_directory_of_a_table_that_was_dropped(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root)
+    root.rmdir()
+    check_owner(client, prod, Neighbours())
+    assert not root.exists()
 
 
 def test_an_unchecked_note_of_the_table_itself_does_not_end_the_search_for_others(

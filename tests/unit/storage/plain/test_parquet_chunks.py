@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DAY = dt.date(2001, 2, 3)
+# Types of fields in Thrift's compact protocol, and two physical types.
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+_LONG, _TEXT = 2, 6
 
 
 def described(path: Path) -> PlainFile:
@@ -69,6 +73,73 @@ def test_a_chunk_of_another_type_than_in_the_schema_is_damage(tmp_path: Path) ->
     file = with_footer(path, b"\x1c\x15\x04", b"\x1c\x15\x0a")  # the description's INT64 as DOUBLE
     with pytest.raises(CorruptFileError, match="column c has another type"):
         list(read_rows(file, [Column(name="c", type="bigint")]))
+
+
+def of_fields(fields: dict[int, tuple[int, bytes]]) -> bytes:
+    """A struct in Thrift's compact protocol, from types and values by field number."""
+    content, last = b"", 0
+    for number, (kind, value) in fields.items():
+        content += bytes([(number - last) << 4 | kind]) + value
+        last = number
+    return content + b"\x00"
+
+
+def of_elements(kind: int, *elements: bytes) -> tuple[int, bytes]:
+    return _LIST, bytes([len(elements) << 4 | kind]) + b"".join(elements)
+
+
+def chunk(
+    type_: int,
+    *,
+    bounds: dict[int, bytes] | None = None,
+    sizes: dict[int, tuple[int, bytes]] | None = None,
+) -> bytes:
+    """The description of a column chunk; `bounds` are by their field numbers in the statistics."""
+    statistics = {at: (_BINARY, bytes([len(one)]) + one) for at, one in (bounds or {}).items()}
+    data: dict[int, tuple[int, bytes]] = {1: (_I32, bytes([type_ << 1]))}
+    data[12] = (_STRUCT, of_fields(statistics))
+    data[16] = (_STRUCT, of_fields(sizes or {}))
+    return of_fields({3: (_STRUCT, of_fields(data))})
+
+
+USUAL = (chunk(_LONG, bounds={5: bytes(8), 6: bytes(8)}), chunk(_TEXT, sizes={1: (_I64, b"\x02")}))
+
+
+@pytest.mark.parametrize(
+    ("groups", "why"),
+    [
+        ([USUAL, (chunk(_TEXT), USUAL[1])], "column c has another type"),
+        *(
+            ([(chunk(_LONG, bounds={at: bytes(7)}), USUAL[1])], "column c has bounds that are too")
+            for at in (1, 2, 5, 6)
+        ),
+        ([USUAL, USUAL[:1]], "a row group has 1 columns, the schema 2"),
+        ([(*USUAL, USUAL[1])], "a row group has 3 columns, the schema 2"),
+        ([(chunk(_LONG, sizes={1: (_I64, b"\x02")}), USUAL[1])], "column c has a size of texts"),
+        *(
+            (
+                [(USUAL[0], chunk(_TEXT, sizes={at: of_elements(_I64, *[b"\x02"] * count)}))],
+                "column d has numbers of levels",
+            )
+            for at, count in ((2, 2), (3, 1), (3, 3))  # of d, which may be NULL and never repeats
+        ),
+    ],
+)
+def test_each_contradiction_in_any_row_group_is_damage(
+    tmp_path: Path, groups: list[tuple[bytes, ...]], why: str
+) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"c": [7], "d": ["x"]}), path, store_schema=False)
+    metadata = pq.ParquetFile(path).metadata
+    for described_groups, is_damage in (([USUAL, USUAL], False), (groups, True)):
+        columns = [of_fields({1: of_elements(_STRUCT, *one)}) for one in described_groups]
+        footer = of_fields({4: of_elements(_STRUCT, *columns)})
+        content = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+        with (
+            pytest.raises(CorruptFileError, match=why) if is_damage else nullcontext(),
+            pa.BufferReader(content) as source,
+        ):
+            require_readable_chunks(source, metadata, "f")
 
 
 @pytest.mark.parametrize(

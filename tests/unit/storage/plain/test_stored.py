@@ -76,6 +76,20 @@ def test_a_row_of_an_update_or_delete_event_of_hive_2_is_never_skipped(
         names_in(file)
 
 
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_stripe_without_rows_does_not_end_the_search_for_rows(
+    tmp_path: Path, is_first: bool
+) -> None:
+    old = [event(1, 0, {"id": 1, "name": "Zoe"}, operation=1)]
+    deleted = [tombstone(2, 0, 2)]
+    file = described(
+        write_acid(tmp_path / "f", *((old, deleted) if is_first else ([tombstone(0, 0, 2)], old)))
+    )
+    with pytest.raises((UnsupportedFileError, CorruptFileError)):
+        names_in(file)
+
+
 def test_an_update_event_in_a_base_is_a_row(tmp_path: Path) -> None:
     row = event(1, 0, {"id": 1, "name": "Zoe"}, operation=1)
     path = write_acid(tmp_path / "f", [row])
@@ -146,6 +160,7 @@ ALL = (*BINARY, FileFormat.TEXT)
         ("char(30)", "Zoe-7f3a", "char(4)"),
         ("string", "Zoe-7f3a", "varchar(4)"),
         ("decimal(20,5)", Decimal("1234.56789"), "decimal(20,2)"),
+        ("decimal(20,2)", Decimal("1234567.89"), "decimal(6,2)"),
         ("string", "12x", "int"),
         ("double", 1.5, "int"),
         ("timestamp", dt.datetime(2020, 1, 1, 10), "date"),  # noqa: DTZ001
@@ -228,6 +243,19 @@ def test_a_file_whose_columns_are_not_those_of_the_table_is_not_compared(
     assert compared(file, now, *now)
     if format_ is not FileFormat.TEXT:
         assert not compared(file, {"id": "bigint", "name": "string", "new": "int"}, "name", "new")
+
+
+@pytest.mark.promise("K10")
+@pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
+def test_a_file_outside_the_table_may_have_more_columns(
+    tmp_path: Path, format_: FileFormat
+) -> None:
+    row: dict[str, object] = {"id": 1, "name": "Zoe", "more": 2}
+    has = {"id": "bigint", "name": "string", "more": "int"}
+    file = stored(tmp_path / "f", has, row, format_)
+    now = {"id": "bigint", "name": "string"}
+    assert not compared(file, now, *now, is_outside=True)
+    assert compared(file, now, *now)
 
 
 @pytest.mark.promise("K10")

@@ -6,13 +6,16 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
+from pyarrow import orc
 
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
     is_hybrid,
+    may_have_old_days,
     to_proleptic_days,
     to_proleptic_seconds,
 )
@@ -20,6 +23,8 @@ from tests.unit.storage.orc_tables import insert, write_acid
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 EPOCH = dt.date(1970, 1, 1)
 
@@ -87,3 +92,41 @@ def test_the_calendar_of_a_file_depends_on_its_footer_and_its_writer(
     tail.footer.calendar, tail.footer.writer = calendar, writer
     tail.postscript.writer_version = version
     assert is_hybrid(tail, is_hives=is_hives) == expected
+
+
+def dated(path: Path, values: list[object], type_: pa.DataType) -> OrcTail:
+    orc.write_table(pa.table({"c": pa.array(values, type_)}), str(path))
+    return read_tail(pafs.LocalFileSystem(), str(path))
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "expected"),
+    [
+        ([SWITCHOVER_DAY, 20000], pa.date32(), False),
+        ([SWITCHOVER_DAY - 1, 20000], pa.date32(), True),
+        ([None, None], pa.date32(), False),
+        ([SWITCHOVER_DAY * 86400, 5], pa.timestamp("s"), False),
+        ([SWITCHOVER_DAY * 86400 - 1, 5], pa.timestamp("s"), True),
+        ([None], pa.timestamp("s"), False),
+    ],
+)
+def test_statistics_show_whether_a_column_may_have_days_before_the_calendar_change(
+    tmp_path: Path, values: list[object], type_: pa.DataType, expected: bool
+) -> None:
+    assert may_have_old_days(dated(tmp_path / "f", values, type_), 1) is expected
+
+
+@pytest.mark.parametrize("type_", [pa.date32(), pa.timestamp("s")])
+def test_a_column_whose_statistics_prove_nothing_may_have_days_before_the_calendar_change(
+    tmp_path: Path, type_: pa.DataType
+) -> None:
+    whole, unbounded, uncounted, unindexed = (
+        dated(tmp_path / name, [20000], type_) for name in "abcd"
+    )
+    assert not may_have_old_days(whole, 1)
+    unbounded.footer.statistics[1].dates.ClearField("minimum")
+    unbounded.footer.statistics[1].timestamps.ClearField("minimum_utc")  # as in files of Hive 2
+    uncounted.footer.statistics[1].ClearField("values")
+    unindexed.footer.row_index_stride = 0  # Java writes wrong statistics into such files
+    for tail in (unbounded, uncounted, unindexed):
+        assert may_have_old_days(tail, 1)

@@ -43,6 +43,15 @@ NAN, INF = float("nan"), float("inf")
         (pa.string(), ["x", "1_0"], "double", [None, None]),
         (pa.string(), ["9" * 5000, "0" * 5000 + "7"], "bigint", [None, 7]),
         (pa.string(), ["9" * 5000], "boolean", [None]),
+        *(
+            (stored, [stored_as(1 << 63), stored_as(-(1 << 63))], "bigint", [None, -(1 << 63)])
+            for stored, stored_as in (
+                (pa.string(), str),
+                (pa.float64(), float),
+                (pa.decimal128(19, 0), Decimal),
+            )
+        ),
+        (pa.int64(), [-129, -128, 127, 128], "tinyint", [None, -128, 127, None]),
         (pa.string(), ["\u00a01", "\x011"], "double", [None, 1.0]),
         (pa.string(), ["\u00a01", "\x011"], "decimal(3,1)", [None, Decimal("1.0")]),
         (pa.string(), ["1e500", "9" * 5000, "1e9999999999999999999"], "decimal(5,2)", [None] * 3),
@@ -59,6 +68,12 @@ NAN, INF = float("nan"), float("inf")
         (pa.decimal128(5, 2), [Decimal("1.24")], "decimal(5,1)", [Decimal("1.2")]),
         (pa.decimal128(5, 2), [Decimal("-1.25")], "decimal(8,3)", [Decimal("-1.250")]),
         (pa.decimal128(5, 2), [Decimal("999.99")], "decimal(3,1)", [None]),
+        (
+            pa.decimal128(5, 2),
+            [Decimal("99.94"), Decimal("99.95"), Decimal("-99.95")],
+            "decimal(3,1)",
+            [Decimal("99.9"), None, None],
+        ),
         (pa.float64(), [0.1, NAN, INF], "decimal(5,2)", [Decimal("0.10"), None, None]),
         (pa.string(), [" 1.5 ", "x"], "decimal(5,1)", [Decimal("1.5"), None]),
         (pa.int16(), [300, None], "string", ["300", None]),
