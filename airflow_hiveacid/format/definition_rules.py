@@ -123,30 +123,30 @@ def partition_spelling(text: str, column_type: str) -> str:
         ConfigurationError: `text` is not a value of `column_type`, or this provider does not
             support partition columns of this type.
     """
-    wanted = parse_type(column_type)
-    found: str | None = None
-    match wanted:
+    hive_type = parse_type(column_type)
+    spelling: str | None = None
+    match hive_type:
         case PrimitiveType(name=name) if name in _BITS:
-            found = _integer(text, _BITS[name])
+            spelling = _integer(text, _BITS[name])
         case PrimitiveType(name="string"):
-            found = text
+            spelling = text
         case VarcharType(length=length):
-            found = text if len(text) <= length else None
+            spelling = text if len(text) <= length else None
         case PrimitiveType(name="date"):
-            found = _day(text)
+            spelling = _day(text)
         case PrimitiveType(name="boolean"):
-            found = text.lower() if text.lower() in _TRUTHS else None
+            spelling = text.lower() if text.lower() in _TRUTHS else None
         case _:
             raise ConfigurationError(
                 f"engines spell values of a partition column of type {column_type} in several"
                 " ways, so statements cannot name its partitions: use INSERT to create them, and"
                 " TRUNCATE to empty them"
             )
-    if found is None:
+    if spelling is None:
         raise ConfigurationError(
             f"{text!r} is not a valid value of a partition column of {column_type}"
         )
-    return found
+    return spelling
 
 
 def _integer(text: str, bits: int) -> str | None:

@@ -47,8 +47,8 @@ def lowest(given: int | None, opened: tuple[int, ...]) -> int | None:
 
 def holds(ids: tuple[int, ...], wanted: int) -> bool:
     """Return whether a sorted list contains an ID."""
-    at = bisect_left(ids, wanted)
-    return at < len(ids) and ids[at] == wanted
+    index = bisect_left(ids, wanted)
+    return index < len(ids) and ids[index] == wanted
 
 
 def count_within(ids: tuple[int, ...], low: int, high: int) -> int:
@@ -91,15 +91,15 @@ def numbers_in(field: str, text: str) -> list[int]:
         numbers = list(map(int, field.split(",")))
         number_in(str(max(numbers)), text)
         return numbers
-    found: list[int] = []
+    ids: list[int] = []
     for item in field.split(",") if field else ():
         low, dash, high = item.partition("-")
         first = number_in(low.strip(), text)
         last = number_in(high.strip(), text) if dash else first
-        if not 0 <= last - first < _MOST_IDS - len(found):
+        if not 0 <= last - first < _MOST_IDS - len(ids):
             raise InvalidNameError(name=text, what=f"list of IDs (range {item!r})")
-        found.extend(range(first, last + 1))
-    return found
+        ids.extend(range(first, last + 1))
+    return ids
 
 
 def minimum_of(value: _Id) -> _Id | None:

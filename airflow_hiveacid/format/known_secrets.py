@@ -68,7 +68,7 @@ def uncut(text: str) -> tuple[int, int]:
     """
     begin, end = 0, len(text)
     for form in chain.from_iterable(tuple(_known.values())):
-        for cut in (found.end() for found in re.finditer("\n", form)):
+        for cut in (newline.end() for newline in re.finditer("\n", form)):
             if text.startswith(form[cut:]):
                 begin = max(begin, len(form) - cut)
             if text.endswith(form[:cut]):
@@ -96,6 +96,6 @@ def _forms(secret: str) -> Iterator[str]:
         # A header may encode the user and the secret together, and base64 encodes each three bytes
         # as four characters. So the forms contain only the characters that do not depend on the
         # user name.
-        for before in range(3):
-            whole = encode(bytes(before) + raw).decode()
-            yield whole[-(-before * 4 // 3) : (before + len(raw)) * 4 // 3]
+        for offset in range(3):
+            whole = encode(bytes(offset) + raw).decode()
+            yield whole[-(-offset * 4 // 3) : (offset + len(raw)) * 4 // 3]

@@ -207,7 +207,7 @@ def chosen_policy(
     try:
         return ConflictPolicy(text.strip().lower())
     except ValueError:
-        known = ", ".join(policy.value for policy in ConflictPolicy)
+        policies = ", ".join(policy.value for policy in ConflictPolicy)
         raise ConfigurationError(
-            f"table {table}: {POLICY_PROPERTY} is {text!r}; set it to one of {known}"
+            f"table {table}: {POLICY_PROPERTY} is {text!r}; set it to one of {policies}"
         ) from None

@@ -80,19 +80,19 @@ def committed_since(
         now: the newest write ID list.
     """
     news = _news(began, seen)
-    found = []
+    writes = []
     for foreign_write in map(foreign_write_of, directories):
         if foreign_write is None:
             continue
         if foreign_write.doing in (Doing.MINOR, Doing.MAJOR):
-            held = [write_id for write_id in news if _holds(foreign_write.directory, write_id)]
-            if held:
-                found.append(replace(foreign_write, doing=Doing.INSERT, write_id=held[-1]))
+            write_ids = [write_id for write_id in news if _holds(foreign_write.directory, write_id)]
+            if write_ids:
+                writes.append(replace(foreign_write, doing=Doing.INSERT, write_id=write_ids[-1]))
         elif now.is_visible(foreign_write.write_id) and not began.is_visible(
             foreign_write.write_id
         ):
-            found.append(foreign_write)
-    return tuple(found)
+            writes.append(foreign_write)
+    return tuple(writes)
 
 
 def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:

@@ -42,6 +42,6 @@ class ServerEnum(enum.Enum):
 
 @lru_cache  # equal values are one object, as for members
 def _unknown(cls: type[ServerEnum], value: str) -> ServerEnum:
-    made = object.__new__(cls)
-    made._name_, made._value_ = value, value
-    return made
+    member = object.__new__(cls)
+    member._name_, member._value_ = value, value
+    return member

@@ -202,8 +202,8 @@ class ValidWriteIdList:
 
     def lowest_open(self, low: WriteId, high: WriteId) -> WriteId | None:
         """Return the lowest open write ID of low..high (inclusive), or None."""
-        at = bisect_left(self.open, low)
-        return self.open[at] if at < len(self.open) and self.open[at] <= high else None
+        index = bisect_left(self.open, low)
+        return self.open[index] if index < len(self.open) and self.open[index] <= high else None
 
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return whether all, some or none of low..high (inclusive) are visible.
@@ -231,8 +231,8 @@ class ValidWriteIdList:
         Both write ID lists must belong to the same table. If the other list contains the write as
         aborted, the write is never committed.
         """
-        above = WriteId(other.high_watermark + 1)
-        return self.visible_within(above, self.high_watermark) > 0 or any(
+        next_id = WriteId(other.high_watermark + 1)
+        return self.visible_within(next_id, self.high_watermark) > 0 or any(
             self.is_visible(w) for w in other.open
         )
 
@@ -243,8 +243,8 @@ class ValidWriteIdList:
         no record of a committed write ID. Hive's list then ends at the lowest uncommitted write ID
         (see docs/decisions/reading.md).
         """
-        known = count_within(self.open, low, high) + count_within(self.aborted, low, high)
-        return known < high - low + 1
+        exceptions = count_within(self.open, low, high) + count_within(self.aborted, low, high)
+        return exceptions < high - low + 1
 
     def range_aborted(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return whether all, some or no write IDs of low..high (inclusive) are aborted.
@@ -272,8 +272,8 @@ class ValidWriteIdList:
         our write ID belong to other writers. These IDs were unknown when the list was taken. The
         copy contains these IDs as open; otherwise, the higher watermark would make them visible.
         """
-        between = range(self.high_watermark + 1, write_id)
-        opened = (*(w for w in self.open if w != write_id), *map(WriteId, between))
+        gap = range(self.high_watermark + 1, write_id)
+        opened = (*(w for w in self.open if w != write_id), *map(WriteId, gap))
         minimum = self.min_open_write_id
         return ValidWriteIdList(
             table=self.table,
@@ -348,9 +348,9 @@ class Snapshot:
         try:
             return self.tables[table]
         except KeyError:
-            known = ", ".join(map(str, self.tables)) or "none"
+            table_names = ", ".join(map(str, self.tables)) or "none"
             raise InvalidNameError(
-                name=str(table), what=f"table of this snapshot, which covers {known}"
+                name=str(table), what=f"table of this snapshot, which covers {table_names}"
             ) from None
 
 

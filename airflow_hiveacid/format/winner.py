@@ -27,8 +27,8 @@ class Winner:
 
     def __str__(self) -> str:
         parts = [
-            f"{what} {value}"
-            for what, value in (
+            f"{label} {value}"
+            for label, value in (
                 ("transaction", self.txn_id),
                 ("write ID", self.write_id),
                 ("of", self.job_key),

@@ -35,8 +35,8 @@ def first_few(texts: Sequence[str], *, most: int = 3) -> str:
         >>> first_few(["a", "b", "c"], most=2)
         'a; b; and 1 more'
     """
-    more = f"and {len(texts) - most:,} more" if len(texts) > most else ""
-    return "; ".join(filter(None, (*texts[:most], more)))
+    suffix = f"and {len(texts) - most:,} more" if len(texts) > most else ""
+    return "; ".join(filter(None, (*texts[:most], suffix)))
 
 
 def age(since_s: float | None) -> float | None:
@@ -53,10 +53,10 @@ def age_text(seconds: float | None) -> str:
     """
     if seconds is None:
         return ""
-    left = round(seconds)
+    remainder = round(seconds)
     parts = []
     for unit, size in (("d", _DAY_S), ("h", _HOUR_S), ("min", _MINUTE_S), ("s", 1)):
-        number, left = divmod(left, size)
+        number, remainder = divmod(remainder, size)
         parts.append((number, unit))
-    first = next((at for at, (number, _) in enumerate(parts) if number), len(parts) - 1)
+    first = next((index for index, (number, _) in enumerate(parts) if number), len(parts) - 1)
     return " ".join(f"{n} {unit}" for n, unit in parts[first : first + 2] if n) or "0 s"

@@ -22,9 +22,9 @@ class TimeBounds:
 
     def within(self, other: TimeBounds) -> TimeBounds:
         """Return the intersection of two spans."""
-        after = [s for s in (self.after_s, other.after_s) if s is not None]
-        by = [s for s in (self.by_s, other.by_s) if s is not None]
-        return TimeBounds(after_s=max(after, default=None), by_s=min(by, default=None))
+        starts = [s for s in (self.after_s, other.after_s) if s is not None]
+        ends = [s for s in (self.by_s, other.by_s) if s is not None]
+        return TimeBounds(after_s=max(starts, default=None), by_s=min(ends, default=None))
 
     @property
     def is_one(self) -> bool:

@@ -101,7 +101,7 @@ class Promises:
     @property
     def aborted(self) -> frozenset[WriteId]:
         """The write IDs that were aborted, including those that the metastore has forgotten."""
-        return frozenset(w for one in self.own for w in one.aborted)
+        return frozenset(w for compaction in self.own for w in compaction.aborted)
 
     def is_broken(self, entry_ids: Collection[int]) -> bool:
         """Return whether another program has compacted the table.
@@ -113,7 +113,7 @@ class Promises:
         """
         if self.keeping is None or self.has_ended:
             return True
-        ours = {one.entry_id for one in self.own}
+        ours = {compaction.entry_id for compaction in self.own}
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
     def of(self, partition: PartitionName) -> Kept | None:
@@ -124,18 +124,18 @@ class Promises:
         """
         if self.keeping is None or self.has_ended:
             return None
-        found = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
-        floor = max(found.floor, self._ends.get(partition, found.floor))
-        return Kept(floor=floor, evidence=found.evidence)
+        guarantee = self.keeping.roots.get(partition, Kept(floor=WriteId(0)))
+        floor = max(guarantee.floor, self._ends.get(partition, guarantee.floor))
+        return Kept(floor=floor, evidence=guarantee.evidence)
 
     @cached_property
     def _ends(self) -> Mapping[PartitionName, WriteId]:
         """For each partition, the lowest version that no horizon or reset excludes."""
-        found: dict[PartitionName, WriteId] = {}
+        floors: dict[PartitionName, WriteId] = {}
         ends = [(h.partition, h.write_id) for h in self.horizons]
         for partition, end in (*ends, *((r.partition, r.write_id + 1) for r in self.resets)):
-            found[partition] = WriteId(max(end, found.get(partition, end)))
-        return found
+            floors[partition] = WriteId(max(end, floors.get(partition, end)))
+        return floors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,13 +100,13 @@ class AbortedWrites:
         highest = max((delta.high for delta in deltas), default=reached)
         written = [d for d in (*deltas, *aborted) if d.name.visibility_txn_id is None]
         number, times = 0, []
-        for one in sorted(written, key=lambda d: d.low):
+        for directory in sorted(written, key=lambda d: d.low):
             # A delta and a delete delta, or several statements, may have the same write IDs.
-            low, high = max(one.low, WriteId(reached + 1)), min(one.high, highest)
-            found = write_ids.aborted_within(low, high) if low <= high else 0
-            if found and one.modified_s is not None:
-                times.append(one.modified_s)
-            number += found
+            low, high = max(directory.low, WriteId(reached + 1)), min(directory.high, highest)
+            count = write_ids.aborted_within(low, high) if low <= high else 0
+            if count and directory.modified_s is not None:
+                times.append(directory.modified_s)
+            number += count
             reached = max(reached, high)
         return cls(number=number, since_s=min(times, default=None))
 
@@ -197,26 +197,28 @@ def resolve(
             parsed. Hive also fails on such a name.
         CorruptFileError: a base's metadata has a data format that no Hive version writes.
     """
-    found = _Found.of(listing, kind)
+    contents = _Contents.of(listing, kind)
     bases = [
         FoundBase(name=name, text=text, is_compacted=is_compacted(text, name, listing))
-        for text, name in found.names.items()
+        for text, name in contents.names.items()
         if isinstance(name, BaseName)
     ]
     deltas = [
         FoundDelta(name=name, text=text)
-        for text, name in found.names.items()
+        for text, name in contents.names.items()
         if isinstance(name, DeltaName)
     ]
     verdicts = select(bases, deltas, write_ids, txns, location=listing.location)
-    judged = {b.text: found.directory(b, verdicts[b.text]) for b in bases}
-    judged |= {d.text: found.directory(d, verdicts[d.text]) for d in sorted(deltas, key=walk_order)}
-    return _state(listing.location, found, tuple(judged.values()), write_ids)
+    judged = {b.text: contents.directory(b, verdicts[b.text]) for b in bases}
+    judged |= {
+        d.text: contents.directory(d, verdicts[d.text]) for d in sorted(deltas, key=walk_order)
+    }
+    return _state(listing.location, contents, tuple(judged.values()), write_ids)
 
 
 def _state(
     location: str,
-    found: _Found,
+    contents: _Contents,
     directories: tuple[AcidDirectory, ...],
     write_ids: ValidWriteIdList,
 ) -> AcidState:
@@ -224,7 +226,7 @@ def _state(
     base = next((d for d in live if d.is_base), None)
     obsolete = _having(DirectoryStatus.OBSOLETE, directories)
     aborted = _having(DirectoryStatus.ABORTED, directories)
-    originals = tuple(found.originals)
+    originals = tuple(contents.originals)
     return AcidState(
         location=location,
         base=base,
@@ -234,7 +236,7 @@ def _state(
         obsolete=obsolete if base is None else (*obsolete, *originals),
         aborted=aborted,
         invisible=_having(DirectoryStatus.INVISIBLE, directories),
-        unknown=tuple(sorted(found.unknown, key=lambda u: u.path)),
+        unknown=tuple(sorted(contents.unknown, key=lambda u: u.path)),
         aborted_writes=AbortedWrites.of(
             base, [d for d in live if not d.is_base], aborted, write_ids
         ),
@@ -248,7 +250,7 @@ def _having(
 
 
 @dataclass(slots=True, kw_only=True)
-class _Found:
+class _Contents:
     """A listing grouped by directory.
 
     The object is mutable, because it collects ignored files later.
@@ -261,12 +263,12 @@ class _Found:
     unknown: list[UnknownEntry] = field(default_factory=list)
 
     @classmethod
-    def of(cls, listing: Listing, kind: TransactionalKind) -> _Found:
-        found = cls(kind=kind)
+    def of(cls, listing: Listing, kind: TransactionalKind) -> _Contents:
+        contents = cls(kind=kind)
         for text in sorted(set(_top_directories(listing))):
             name = parse_directory_name(text)
             if name is not None:
-                found.names[text] = name
+                contents.names[text] = name
             elif looks_like_directory_name(text):
                 raise UnsupportedFileError(
                     path=f"{listing.location}/{text}",
@@ -275,11 +277,11 @@ class _Found:
                 )
         for file in sorted(listing.files, key=lambda f: f.path):
             top, slash, _ = file.path.partition("/")
-            if slash and top in found.names:
-                found.inside.setdefault(top, []).append(file)
+            if slash and top in contents.names:
+                contents.inside.setdefault(top, []).append(file)
             elif not is_below_hidden(file.path) and not is_manifest(file.path):
-                found.add_original(file)
-        return found
+                contents.add_original(file)
+        return contents
 
     def add_original(self, file: FileEntry) -> None:
         self.originals.append(file)
@@ -355,8 +357,8 @@ def _streamed(files: Sequence[FileEntry], name: BaseName | DeltaName) -> frozens
 
 def _why_unread(file: FileEntry, name: BaseName | DeltaName, kind: TransactionalKind) -> str | None:
     """Return why it is not certain whether a file in a directory is data; None if it is data."""
-    between = file.path.split("/")[1:-1]
-    if any(parse_directory_name(component) is not None for component in between):
+    components = file.path.split("/")[1:-1]
+    if any(parse_directory_name(component) is not None for component in components):
         # A rename onto an existing directory moves the source directory into that directory
         # (HIVE-25600). Hive 3.1 and Trino ignore the moved directory. Hive 4 reads it as a second
         # directory (AcidUtils.isChildOfDelta), and reads it in an insert-only table.

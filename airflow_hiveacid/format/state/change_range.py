@@ -109,8 +109,8 @@ class ChangeSegment:
         name = next(d.name for d in self.state.live if d.text == directory)
         if not isinstance(name, DeltaName):
             return True
-        seen = self.part.until.visible_within(name.low, name.high)
-        return self.part.count_within(name.low, name.high) == seen
+        visible_count = self.part.until.visible_within(name.low, name.high)
+        return self.part.count_within(name.low, name.high) == visible_count
 
 
 def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
@@ -224,9 +224,9 @@ def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is
     if not part.count_within(_FIRST, part.until.high_watermark):
         return ()
     if not part.count_within(_FIRST, oldest_since(listing, now, txns, kind)):
-        found = _of_live(listing, now, part, txns, kind)
-        if found is not None:
-            return found
+        segments = _of_live(listing, now, part, txns, kind)
+        if segments is not None:
+            return segments
     floor = _promised(resolve(listing, now, txns, kind), kept, kind)
     if floor is not None and not part.count_within(_FIRST, floor):
         return tuple(_of_kept(listing, now, part, txns, kind))
@@ -254,8 +254,8 @@ def _of_live(
     if not segment.fresh:
         return ()
     today = resolve(listing, now, txns, kind)
-    known = {d.text for d in today.live}
-    is_proven = all(d.text in known for d in state.live) and today.originals == state.originals
+    live_names = {d.text for d in today.live}
+    is_proven = all(d.text in live_names for d in state.live) and today.originals == state.originals
     return (segment,) if is_proven else None
 
 
@@ -279,10 +279,10 @@ def _of_kept(
             within = replace(part, until=up_to(part.until, WriteId(end - 1)))
         if begin is not None:
             usable = {t for t, w in _overwrites(listing, bases) if w == begin}
-        seen = _without(listing, set(bases) - usable)
+        usable_listing = _without(listing, set(bases) - usable)
         if kind is TransactionalKind.INSERT_ONLY:
-            seen = _apart(seen, now, within, txns)
-        segment = _segment(resolve(seen, within.until, txns, kind), within, end)
+            usable_listing = _apart(usable_listing, now, within, txns)
+        segment = _segment(resolve(usable_listing, within.until, txns, kind), within, end)
         if end is not None or segment.fresh:
             yield segment
         begin = end
@@ -331,13 +331,13 @@ def _apart(
     mixed = [d for d in state.deltas if _is_mixed(d, now) and part.overlaps(d)]
     if not mixed:
         return listing
-    for one in mixed:
-        if all(d.superseded_by != one.text for d in state.obsolete_directories):
+    for delta in mixed:
+        if all(d.superseded_by != delta.text for d in state.obsolete_directories):
             raise ChangesGoneError(
                 table=listing.location,
                 since=part.since.high_watermark,
-                oldest=one.high,
-                why=f"{one.text} does not show which write a row comes from",
+                oldest=delta.high,
+                why=f"{delta.text} does not show which write a row comes from",
             )
     return _apart(_without(listing, {d.text for d in mixed}), now, part, txns)
 

@@ -34,7 +34,7 @@ def flat_state(listing: Listing) -> AcidState:
         UnsupportedFileError: a directory is named like a base or delta, so the table is
             transactional. Some files of a transactional table are not visible.
     """
-    found = []
+    originals = []
     for file in sorted(listing.files, key=lambda f: f.path):
         if is_below_hidden(file.path):
             continue
@@ -47,5 +47,5 @@ def flat_state(listing: Listing) -> AcidState:
                     " transactional table, or copy its rows",
                 )
         if file.size_bytes:
-            found.append(file)
-    return AcidState(location=listing.location, originals=tuple(found))
+            originals.append(file)
+    return AcidState(location=listing.location, originals=tuple(originals))

@@ -145,9 +145,9 @@ def select(
     if base is None:
         _require_history(bases, verdicts, write_ids, txns, location)
     else:
-        for other in usable_bases:
-            if other is not base:
-                verdicts[other.text] = verdicts[other.text].obsolete(base.text)
+        for candidate in usable_bases:
+            if candidate is not base:
+                verdicts[candidate.text] = verdicts[candidate.text].obsolete(base.text)
     verdicts |= {d.text: _judge_delta(d, write_ids, txns) for d in deltas}
     usable = [d for d in deltas if verdicts[d.text].status is DirectoryStatus.LIVE]
     verdicts |= _choose_deltas(usable, base, write_ids, verdicts)
@@ -314,9 +314,10 @@ def _walk(
     for delta in deltas:
         verdict, high = verdicts[delta.text], delta.name.high
         if high > reached:
-            above = WriteId(reached + 1)
-            if write_ids.range_visibility(above, high) is RangeVisibility.NONE:
-                yield delta.text, verdict.invisible(f"nothing from write ID {above} on is visible")
+            low = WriteId(reached + 1)
+            if write_ids.range_visibility(low, high) is RangeVisibility.NONE:
+                why = f"nothing from write ID {low} on is visible"
+                yield delta.text, verdict.invisible(why)
                 continue
             reached, cover, statement = high, delta.text, _statement(delta)
         elif not _goes_along(delta, previous, further=high == reached and statement >= 0):

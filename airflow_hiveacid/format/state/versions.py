@@ -71,11 +71,11 @@ class VersionSpec:
     tag: str | None = None
 
     def __post_init__(self) -> None:
-        given = [one for one in (self.number, self.timestamp, self.tag) if one is not None]
-        if len(given) > 1:
-            found = " and ".join(map(str, given))
+        fields = [field for field in (self.number, self.timestamp, self.tag) if field is not None]
+        if len(fields) > 1:
+            texts = " and ".join(map(str, fields))
             raise ConfigurationError(
-                f"version, timestamp and tag are mutually exclusive; found {found}"
+                f"version, timestamp and tag are mutually exclusive; found {texts}"
             )
         if self.timestamp is not None and self.timestamp.utcoffset() is None:
             raise ConfigurationError(
@@ -259,19 +259,19 @@ def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> Val
     high = write_ids.high_watermark
     while high > 0 and high in hidden:
         high = WriteId(high - 1)
-    without = [w for w in left_out if not write_ids.is_aborted(w)]
+    open_ids = [w for w in left_out if not write_ids.is_aborted(w)]
     return ValidWriteIdList(
         table=write_ids.table,
         high_watermark=high,
-        open=tuple(w for w in (*write_ids.open, *without) if w <= high),
+        open=tuple(w for w in (*write_ids.open, *open_ids) if w <= high),
         aborted=tuple(w for w in write_ids.aborted if w <= high),
     )
 
 
 def without_aborted(write_ids: ValidWriteIdList, aborted: Iterable[WriteId]) -> ValidWriteIdList:
     """Return a copy that lists `aborted` as aborted, even if the metastore forgot them."""
-    more = [w for w in aborted if write_ids.is_visible(w)]
-    return dataclasses.replace(write_ids, aborted=(*write_ids.aborted, *more))
+    forgotten_ids = [w for w in aborted if write_ids.is_visible(w)]
+    return dataclasses.replace(write_ids, aborted=(*write_ids.aborted, *forgotten_ids))
 
 
 def omits(now: ValidWriteIdList, then: ValidWriteIdList, low: WriteId, high: WriteId) -> bool:
@@ -402,9 +402,9 @@ def not_held(state: AcidState, names: Iterable[str]) -> str | None:
         state: the current state of the root.
         names: the names of directories and paths of original files that were live at some time.
     """
-    there = {d.text for d in state.directories}
-    there |= {f.path for f in (*state.originals, *state.obsolete_originals)}
-    for text in sorted({*names} - there):
+    present_names = {d.text for d in state.directories}
+    present_names |= {f.path for f in (*state.originals, *state.obsolete_originals)}
+    for text in sorted({*names} - present_names):
         name = parse_directory_name(text)
         if state.base is not None and state.base.high >= write_id_of(text):
             continue
@@ -444,11 +444,11 @@ def is_seen(write_ids: ValidWriteIdList, text: str) -> bool:
 
 def only_of(listing: Listing, names: Collection[str]) -> Listing:
     """Return a listing that contains only these directories and original files."""
-    wanted = frozenset(names)
+    name_set = frozenset(names)
     return dataclasses.replace(
         listing,
-        files=tuple(f for f in listing.files if _top(f.path) in wanted or f.path in wanted),
-        directories=tuple(d for d in listing.directories if _top(d) in wanted),
+        files=tuple(f for f in listing.files if _top(f.path) in name_set or f.path in name_set),
+        directories=tuple(d for d in listing.directories if _top(d) in name_set),
     )
 
 
@@ -493,8 +493,8 @@ def _is_mixed(
 
 
 def _sees_part(name: DeltaName, now: ValidWriteIdList, then: ValidWriteIdList) -> bool:
-    seen = then.range_visibility(name.low, name.high)
-    return seen is not RangeVisibility.NONE and omits(now, then, name.low, name.high)
+    visibility = then.range_visibility(name.low, name.high)
+    return visibility is not RangeVisibility.NONE and omits(now, then, name.low, name.high)
 
 
 def _not_live(

@@ -136,8 +136,8 @@ class EventCheck:
         self._check_order(Keys.of(events))
 
     def _check_operation(self, events: pa.RecordBatch) -> None:
-        found = _numbers(events, OPERATION)
-        if not np.all(found == self._operation):
+        operations = _numbers(events, OPERATION)
+        if not np.all(operations == self._operation):
             raise self._refused(f"it contains events other than {self._operation.name}")
         rows = events.column(ROW)
         if self._operation is Operation.DELETE:
@@ -153,18 +153,20 @@ class EventCheck:
     def _check_bucket(self, properties: npt.NDArray[np.signedinteger]) -> None:
         first = properties[0]
         distinct = [first] if np.all(properties == first) else np.unique(properties)
-        for found in distinct:
+        for bucket_property in distinct:
             try:
-                bucket_id = decode(BucketProperty(int(found))).bucket_id
+                bucket_id = decode(BucketProperty(int(bucket_property))).bucket_id
             except InvalidNameError as error:
                 raise self._refused(str(error)) from error
             if bucket_id != self._bucket_id:
-                raise self._refused(f"an event belongs to bucket {bucket_id} (property {found})")
+                raise self._refused(
+                    f"an event belongs to bucket {bucket_id} (property {bucket_property})"
+                )
 
     def _check_order(self, keys: Keys) -> None:
-        at = keys.first_out_of_order(strictly=True)
-        if at is not None:
-            self._refuse_order(keys.at(at - 1), keys.at(at))
+        index = keys.first_out_of_order(strictly=True)
+        if index is not None:
+            self._refuse_order(keys.at(index - 1), keys.at(index))
         self.pass_over(keys.at(0), keys.at(-1))
 
     def pass_over(self, first: Key, last: Key) -> None:

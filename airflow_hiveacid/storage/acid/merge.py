@@ -55,19 +55,19 @@ class _Head:
         self._fill()
 
     def _fill(self) -> None:
-        found: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         rows = size = 0
         self.is_last = True
         for batch in self._stream:
             if batch.num_rows:
-                found.append(batch)
+                batches.append(batch)
                 rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= _SHORT_ROWS or size >= _SHORT_BYTES:
                 self.is_last = False
                 break
-        self.is_open = bool(found)
-        if found:
-            self.batch = found[0] if len(found) == 1 else pa.concat_batches(found)
+        self.is_open = bool(batches)
+        if batches:
+            self.batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
             self.keys = Keys.of(self.batch)
 
     @property
@@ -80,13 +80,13 @@ class _Head:
 
     def take(self, count: int) -> _Part:
         """Return the next `count` rows; `count` must not exceed the length of `batch`."""
-        taken = self.batch.slice(0, count), self.keys.part(0, count)
+        part = self.batch.slice(0, count), self.keys.part(0, count)
         if count == len(self.keys):
             self._fill()
         else:
             self.batch = self.batch.slice(count)
             self.keys = self.keys.part(count, len(self.keys))
-        return taken
+        return part
 
 
 def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None = None) -> Batches:
@@ -105,9 +105,12 @@ def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None 
             ranges are read one after another.
     """
     bounds = [_NO_BOUND] * len(streams) if lower_bounds is None else lower_bounds
-    waiting = sorted(zip(bounds, streams, strict=True), key=lambda one: one[0])
+    waiting = sorted(zip(bounds, streams, strict=True), key=lambda pair: pair[0])
     while len(waiting) > _MOST_AT_ONCE:
-        groups = [waiting[at : at + _MOST_AT_ONCE] for at in range(0, len(waiting), _MOST_AT_ONCE)]
+        groups = [
+            waiting[start : start + _MOST_AT_ONCE]
+            for start in range(0, len(waiting), _MOST_AT_ONCE)
+        ]
         waiting = [(group[0][0], _merged(group)) for group in groups]
     return _merged(waiting)
 
@@ -168,14 +171,14 @@ def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
         last = keys.at(-1)
         killed: Mask | None = None
         while tomb is not None and tomb[0].at(0) <= last:
-            found = keys.found_in(tomb[0])
-            killed = found if killed is None else killed | found
+            mask = keys.found_in(tomb[0])
+            killed = mask if killed is None else killed | mask
             if tomb[1] >= last:
                 break
             tomb = _next_keys(deletes)
-        kept = batch if killed is None or not killed.any() else _keep(batch, ~killed)
-        if kept.num_rows:
-            yield kept
+        live_rows = batch if killed is None or not killed.any() else _keep(batch, ~killed)
+        if live_rows.num_rows:
+            yield live_rows
 
 
 def _next_keys(stream: Batches) -> tuple[Keys, Key] | None:
@@ -194,9 +197,9 @@ def visible_events(stream: Iterable[pa.RecordBatch], write_ids: ValidWriteIdList
     """
     for batch in stream:
         visible = visible_mask(current_write_ids(batch), write_ids)
-        kept = batch if visible.all() else _keep(batch, visible)
-        if kept.num_rows:
-            yield kept
+        events = batch if visible.all() else _keep(batch, visible)
+        if events.num_rows:
+            yield events
 
 
 def visible_mask(ids: npt.NDArray[np.integer], write_ids: ValidWriteIdList) -> Mask:
@@ -235,10 +238,10 @@ class _Same:
 @functools.lru_cache(maxsize=2)
 def _exceptions(key: _Same) -> npt.NDArray[np.int64]:
     opened, aborted = key.write_ids.open, key.write_ids.aborted
-    found = np.empty(len(opened) + len(aborted), dtype=np.int64)
-    found[: len(opened)], found[len(opened) :] = opened, aborted
-    found.sort()
-    return found
+    exceptions = np.empty(len(opened) + len(aborted), dtype=np.int64)
+    exceptions[: len(opened)], exceptions[len(opened) :] = opened, aborted
+    exceptions.sort()
+    return exceptions
 
 
 def unique_deletes(stream: Batches) -> Batches:
@@ -249,17 +252,17 @@ def unique_deletes(stream: Batches) -> Batches:
     message "Two readers for" in OrcRawRecordMerger. The input must be sorted by identity; the
     result is also sorted.
     """
-    held: pa.RecordBatch | None = None
+    last_event: pa.RecordBatch | None = None
     for batch in stream:
         if not batch.num_rows:
             continue
-        together = batch if held is None else pa.concat_batches([held, batch])
+        together = batch if last_event is None else pa.concat_batches([last_event, batch])
         unique = _unique(together)
-        held = unique.slice(unique.num_rows - 1)
+        last_event = unique.slice(unique.num_rows - 1)
         if unique.num_rows > 1:
             yield unique.slice(0, unique.num_rows - 1)
-    if held is not None:
-        yield held
+    if last_event is not None:
+        yield last_event
 
 
 def _unique(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -261,9 +261,9 @@ def _fold(items: Hashes, offsets: npt.NDArray[np.int32], *, start: int = 0) -> H
     powers: Hashes = np.full(int(lengths.max(initial=0)) + 1, 31, np.uint32)
     powers[0] = 1
     np.multiply.accumulate(powers, out=powers)
-    used = items[offsets[0] : offsets[-1]]
+    hashes = items[offsets[0] : offsets[-1]]
     behind = np.repeat(offsets[1:], lengths) - np.arange(offsets[0], offsets[-1]) - 1
-    sums = _segment_sums(used * powers[behind], offsets - offsets[0])
+    sums = _segment_sums(hashes * powers[behind], offsets - offsets[0])
     folded: Hashes = sums + np.uint32(start) * powers[lengths]
     return folded
 

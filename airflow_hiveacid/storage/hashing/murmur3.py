@@ -71,8 +71,8 @@ def _tails(
     tails = np.zeros(len(starts), np.uint32)
     for byte in range(_WORD_BYTES - 1):
         has_one = counts > byte
-        found = signed[starts[has_one] + byte].astype(np.int32).view(np.uint32)
-        tails[has_one] ^= found << np.uint32(8 * byte)
+        words = signed[starts[has_one] + byte].astype(np.int32).view(np.uint32)
+        tails[has_one] ^= words << np.uint32(8 * byte)
     return tails
 
 

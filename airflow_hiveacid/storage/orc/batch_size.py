@@ -58,7 +58,7 @@ def _fitting(
     """Return the number of rows per batch, measured over one stripe or the whole file."""
     rows = sum(tail.stripes[number].rows for number in stripes)
     sizes = [_bytes_of(tail, column_id, stripe, rows) for column_id in columns]
-    size = sum(found for found in sizes if found is not None)
+    size = sum(column_bytes for column_bytes in sizes if column_bytes is not None)
     if None in sizes:
         size = max(size, _EXPANSION * sum(tail.stripes[number].data_length for number in stripes))
     return max(_FEWEST_ROWS, BATCH_BYTES * rows // max(size, 1))

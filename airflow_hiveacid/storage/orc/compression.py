@@ -100,14 +100,14 @@ def decompress(
     parts: list[bytes] = []
     size = 0
     small = _LARGE_SECTION_BYTES if small_bytes is None else small_bytes
-    most = min(MOST_SECTION_BYTES, max(small, _MOST_EXPANSION * len(data)))
+    limit = min(MOST_SECTION_BYTES, max(small, _MOST_EXPANSION * len(data)))
     for stored, chunk in _chunks(data, path=path):
         try:
             parts.append(chunk if stored else expand(chunk, block_bytes))
         except (zlib.error, OSError, pa.ArrowException, IndexError) as error:
             raise CorruptFileError(path=path, reason="a section cannot be decompressed") from error
         size += len(parts[-1])
-        if size > most or (not stored and len(parts[-1]) > block_bytes):
+        if size > limit or (not stored and len(parts[-1]) > block_bytes):
             raise CorruptFileError(
                 path=path, reason="a section expands to more than the allowed size"
             )
@@ -138,15 +138,15 @@ def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = ""
 
 def _chunks(data: bytes, *, path: str) -> Iterator[tuple[bool, bytes]]:
     """Yield each chunk as a pair: True if the chunk is stored uncompressed, and its bytes."""
-    at = 0
-    while at < len(data):
-        header = int.from_bytes(data[at : at + _HEADER_BYTES], "little")
-        at += _HEADER_BYTES
-        end = at + (header >> 1)
+    offset = 0
+    while offset < len(data):
+        header = int.from_bytes(data[offset : offset + _HEADER_BYTES], "little")
+        offset += _HEADER_BYTES
+        end = offset + (header >> 1)
         if end > len(data):
             raise CorruptFileError(path=path, reason="a compressed chunk is cut off")
-        yield bool(header & 1), data[at:end]
-        at = end
+        yield bool(header & 1), data[offset:end]
+        offset = end
 
 
 def _expand_zlib(chunk: bytes, most: int) -> bytes:
@@ -211,8 +211,8 @@ _SHRINK: Final[Mapping[Compression, Callable[[bytes], bytes]]] = {
 def _snappy_length(chunk: bytes) -> int:
     """Return the length at the start of a raw Snappy block: seven bits per byte, low bits first."""
     length = 0
-    for at, byte in enumerate(chunk[:_SNAPPY_LENGTH_BYTES]):
-        length |= (byte & ~_CONTINUED) << (7 * at)
+    for index, byte in enumerate(chunk[:_SNAPPY_LENGTH_BYTES]):
+        length |= (byte & ~_CONTINUED) << (7 * index)
         if not byte & _CONTINUED:
             return length
     raise IndexError
@@ -225,36 +225,36 @@ def _zstd_length(chunk: bytes) -> int | None:
     descriptor = chunk[len(_ZSTD_MAGIC)]
     is_whole = bool(descriptor & _ZSTD_SINGLE_SEGMENT)
     size = _ZSTD_SIZES[descriptor >> 6] or int(is_whole)
-    at = len(_ZSTD_MAGIC) + 1 + (not is_whole) + _ZSTD_DICTIONARY_SIZES[descriptor & 3]
-    if not size or at + size > len(chunk):
+    offset = len(_ZSTD_MAGIC) + 1 + (not is_whole) + _ZSTD_DICTIONARY_SIZES[descriptor & 3]
+    if not size or offset + size > len(chunk):
         return None
-    length = int.from_bytes(chunk[at : at + size], "little")
+    length = int.from_bytes(chunk[offset : offset + size], "little")
     return length + _ZSTD_OFFSET if size == _ZSTD_SIZES[1] else length
 
 
 def _lz4_length(chunk: bytes) -> int:
     """Return the expanded length of a raw LZ4 block, the sum over its sequences."""
-    at = length = 0
+    offset = length = 0
     while True:
-        token = chunk[at]
-        literals, at = _lz4_count(chunk, at + 1, token >> 4)
+        token = chunk[offset]
+        literals, offset = _lz4_count(chunk, offset + 1, token >> 4)
         length += literals
-        at += literals
-        if at >= len(chunk):
+        offset += literals
+        if offset >= len(chunk):
             return length
-        match, at = _lz4_count(chunk, at + 2, token & _LZ4_FULL_NIBBLE)
+        match, offset = _lz4_count(chunk, offset + 2, token & _LZ4_FULL_NIBBLE)
         length += match + _LZ4_MINIMUM_MATCH
 
 
-def _lz4_count(chunk: bytes, at: int, nibble: int) -> tuple[int, int]:
+def _lz4_count(chunk: bytes, offset: int, nibble: int) -> tuple[int, int]:
     """Return a length and its end position; a part with the maximum value continues in the next."""
     count = nibble
-    more = nibble == _LZ4_FULL_NIBBLE
-    while more:
-        count += chunk[at]
-        more = chunk[at] == _LZ4_FULL_BYTE
-        at += 1
-    return count, at
+    has_more = nibble == _LZ4_FULL_NIBBLE
+    while has_more:
+        count += chunk[offset]
+        has_more = chunk[offset] == _LZ4_FULL_BYTE
+        offset += 1
+    return count, offset
 
 
 WRITABLE: Final = (Compression.NONE, *_SHRINK)

@@ -251,10 +251,10 @@ class OrcTail:
         The result is None if the file does not record these values, or has no row index. Without a
         row index, the writer may have left wrong statistics.
         """
-        found = self.statistics(column_id, stripe)
-        if not self.row_index_stride or found is None:
+        statistics = self.statistics(column_id, stripe)
+        if not self.row_index_stride or statistics is None:
             return None
-        integers = found.integers
+        integers = statistics.integers
         if not (integers.HasField("minimum") and integers.HasField("maximum")):
             return None
         return integers.minimum, integers.maximum
@@ -285,11 +285,11 @@ def per_layout(function: Callable[[bytes], _R]) -> Callable[[bytes], _R]:
 
     Very large layouts are not cached.
     """
-    kept = functools.lru_cache(_KEPT_LAYOUTS)(function)
+    cached_function = functools.lru_cache(_KEPT_LAYOUTS)(function)
 
     @functools.wraps(function)
     def answer(layout: bytes) -> _R:
-        return (kept if len(layout) <= _LARGEST_KEPT_BYTES else function)(layout)
+        return (cached_function if len(layout) <= _LARGEST_KEPT_BYTES else function)(layout)
 
     return answer
 

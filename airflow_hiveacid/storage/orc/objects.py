@@ -58,40 +58,40 @@ def count_objects(section: bytes, shape: Shape, most: int) -> int:
         DecodeError: the bytes are not a protobuf message.
     """
     count = 0
-    left = [(0, len(section), shape)]
-    while left and count <= most:
-        at, end, shape = left.pop()
-        while at < end and count <= most:
-            key, at = _varint(section, at, end)
+    stack = [(0, len(section), shape)]
+    while stack and count <= most:
+        offset, end, shape = stack.pop()
+        while offset < end and count <= most:
+            key, offset = _varint(section, offset, end)
             number, kind = key >> 3, key & 7
             if kind == _VARINT:
-                _, at = _varint(section, at, end)
+                _, offset = _varint(section, offset, end)
                 count += number in shape.values
                 continue
             length = _FIXED.get(kind)
             if kind == _BYTES:
-                length, at = _varint(section, at, end)
-            if length is None or at + length > end:
+                length, offset = _varint(section, offset, end)
+            if length is None or offset + length > end:
                 raise DecodeError("a field is cut off")
             if kind == _BYTES and number in shape.below:
                 count += 1
-                left.append((at, at + length, shape.below[number]))
+                stack.append((offset, offset + length, shape.below[number]))
             elif number in shape.values:
                 count += length
             else:
                 count += number in shape.texts
-            at += length
+            offset += length
     return count
 
 
-def _varint(section: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(section: bytes, offset: int, end: int) -> tuple[int, int]:
     value = 0
     for number in range(_LONGEST_VARINT):
-        if at >= end:
+        if offset >= end:
             break
-        byte = section[at]
-        at += 1
+        byte = section[offset]
+        offset += 1
         value |= (byte & ~_CONTINUED) << (7 * number)
         if not byte & _CONTINUED:
-            return value, at
+            return value, offset
     raise DecodeError("a number is cut off")

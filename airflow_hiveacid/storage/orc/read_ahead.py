@@ -55,29 +55,29 @@ class ReadAhead:
         parts = list(self._parts(offset, offset + size))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _parts(self, at: int, stop: int) -> Iterator[bytes]:
-        while at < stop:
-            self._enter(at)
-            number = bisect_right(self._windows, at, key=lambda window: window.start)
+    def _parts(self, offset: int, stop: int) -> Iterator[bytes]:
+        while offset < stop:
+            self._enter(offset)
+            number = bisect_right(self._windows, offset, key=lambda window: window.start)
             window = self._windows[number - 1] if number else None
-            if window is not None and at < window.stop:
-                part = window.read(self._source, at, stop)
+            if window is not None and offset < window.stop:
+                part = window.read(self._source, offset, stop)
             else:
                 later = self._windows[number].start if number < len(self._windows) else stop
-                part = self._source.read_at(min(stop, later) - at, at)
+                part = self._source.read_at(min(stop, later) - offset, offset)
             if not part:
                 return
             yield part
-            at += len(part)
+            offset += len(part)
 
-    def _enter(self, at: int) -> None:
-        """Plan the reads of the stripe that contains the byte `at`."""
-        here = self._stripe
-        if here is not None and here.offset <= at < here.offset + here.length:
+    def _enter(self, offset: int) -> None:
+        """Plan the reads of the stripe that contains the byte `offset`."""
+        current = self._stripe
+        if current is not None and current.offset <= offset < current.offset + current.length:
             return
-        number = bisect_right(self._offsets, at) - 1
+        number = bisect_right(self._offsets, offset) - 1
         stripe = self._tail.stripes[number] if number >= 0 else None
-        if stripe is None or at >= stripe.offset + stripe.length:
+        if stripe is None or offset >= stripe.offset + stripe.length:
             return
         self._stripe, self._windows = stripe, []
         self._windows = self._plan(stripe)
@@ -93,12 +93,12 @@ class ReadAhead:
         except (CorruptFileError, UnsupportedFileError):
             return []
         streams: list[tuple[int, int]] = []
-        at = stripe.offset
+        offset = stripe.offset
         for stream in inside.streams:
-            stop = min(at + stream.length, start)
-            if stream.kind not in _INDEX_KINDS and stream.column in self._columns and at < stop:
-                streams.append((at, stop))
-            at = stop
+            stop = min(offset + stream.length, start)
+            if stream.kind not in _INDEX_KINDS and stream.column in self._columns and offset < stop:
+                streams.append((offset, stop))
+            offset = stop
         return [*_windows(streams), footer]
 
 
@@ -112,15 +112,15 @@ class _Window:
     start: int
     stop: int
     step: int
-    _at: int = 0
-    _held: bytes = b""
+    _offset: int = 0
+    _buffer: bytes = b""
 
-    def read(self, source: pa.NativeFile, at: int, stop: int) -> bytes:
-        """Return bytes from `at` to at most `stop`; return no bytes at the end of the file."""
-        if not self._at <= at < self._at + len(self._held):
-            self._held = source.read_at(min(self.step, self.stop - at), at)
-            self._at = at
-        return self._held[at - self._at : stop - self._at]
+    def read(self, source: pa.NativeFile, offset: int, stop: int) -> bytes:
+        """Return bytes from `offset` to at most `stop`; return no bytes at the end of the file."""
+        if not self._offset <= offset < self._offset + len(self._buffer):
+            self._buffer = source.read_at(min(self.step, self.stop - offset), offset)
+            self._offset = offset
+        return self._buffer[offset - self._offset : stop - self._offset]
 
 
 def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
@@ -128,8 +128,8 @@ def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
     total = sum(stop - start for start, stop in streams)
     if total <= HELD_BYTES:
         for start, stop in _joined(streams):
-            for at in range(start, stop, LARGEST_READ_BYTES):
-                yield _Window(at, min(at + LARGEST_READ_BYTES, stop), LARGEST_READ_BYTES)
+            for offset in range(start, stop, LARGEST_READ_BYTES):
+                yield _Window(offset, min(offset + LARGEST_READ_BYTES, stop), LARGEST_READ_BYTES)
         return
     # Streams are decoded in parallel, so each stream has a window that moves forward.
     step = max(_LEAST_READ_BYTES, min(LARGEST_READ_BYTES, HELD_BYTES // len(streams)))

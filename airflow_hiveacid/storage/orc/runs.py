@@ -54,9 +54,9 @@ class Series:
 
     def statistics(self, start: int, stop: int) -> pb.ColumnStatistics:
         """Return statistics of the rows from `start` to `stop`, excluding `stop`."""
-        least, greatest = sorted((self.at(start), self.at(stop - 1)))
-        total = (stop - start) * (least + greatest) // 2
-        integers = pb.IntegerStatistics(minimum=least, maximum=greatest)
+        low, high = sorted((self.at(start), self.at(stop - 1)))
+        total = (stop - start) * (low + high) // 2
+        integers = pb.IntegerStatistics(minimum=low, maximum=high)
         if total in _LONG:
             integers.sum = total
         return pb.ColumnStatistics(values=stop - start, integers=integers, has_null=False)
@@ -103,11 +103,11 @@ def _run(series: Series, start: int) -> bytes:
 
 def _signed(value: int) -> Iterator[int]:
     """Yield the bytes of a signed varint in ORC: zigzag, seven bits per byte, low bits first."""
-    left = value << 1 ^ value >> _SIGN_BIT
-    while left > _GROUP_MASK:
-        yield left & _GROUP_MASK | _CONTINUED
-        left >>= _GROUP_BITS
-    yield left
+    remainder = value << 1 ^ value >> _SIGN_BIT
+    while remainder > _GROUP_MASK:
+        yield remainder & _GROUP_MASK | _CONTINUED
+        remainder >>= _GROUP_BITS
+    yield remainder
 
 
 def _chunks(plain: bytes, layout: RunLayout) -> tuple[bytes, list[int]]:
@@ -116,9 +116,9 @@ def _chunks(plain: bytes, layout: RunLayout) -> tuple[bytes, list[int]]:
         return plain, [0]
     stored = b""
     starts = []
-    for at in range(0, len(plain), layout.block_bytes):
+    for offset in range(0, len(plain), layout.block_bytes):
         starts.append(len(stored))
-        block = plain[at : at + layout.block_bytes]
+        block = plain[offset : offset + layout.block_bytes]
         stored += compress(block, layout.compression, layout.block_bytes)
     return stored, starts
 

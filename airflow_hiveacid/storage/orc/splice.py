@@ -169,13 +169,13 @@ class _SplicedFile(io.RawIOBase):
         return content
 
     def _parts(self, stop: int) -> Iterator[bytes]:
-        at = self._at
-        index = bisect_right(self._ends, at)
-        while at < stop:
+        position = self._at
+        index = bisect_right(self._ends, position)
+        while position < stop:
             begin = self._ends[index - 1] if index else 0
             end = min(stop, self._ends[index])
-            yield _content(self._source, _cut(self._pieces[index], at - begin, end - begin))
-            at, index = end, index + 1
+            yield _content(self._source, _cut(self._pieces[index], position - begin, end - begin))
+            position, index = end, index + 1
 
 
 def _cut(piece: Content, start: int, stop: int) -> Content:
@@ -247,7 +247,7 @@ def in_utc(
     for number, stripe in enumerate(footer.stripes):
         inside = stripe_footer(source, tail, stripe)
         inside.writer_time_zone = _UTC
-        at = stripe.offset
+        old_offset = stripe.offset
         for stream in inside.streams:
             old_length = stream.length
             if stream.kind == _STREAM_DATA and stream.column in zeroed:
@@ -256,8 +256,8 @@ def in_utc(
                 stream.length = len(zeros)
                 pieces.append(zeros)
             else:
-                pieces.append(Stretch(offset=at, length=old_length))
-            at += old_length
+                pieces.append(Stretch(offset=old_offset, length=old_length))
+            old_offset += old_length
         kind, block_bytes = Compression(tail.postscript.compression), tail.compression_block_bytes
         end = compress(inside.SerializeToString(), kind, block_bytes, path=tail.path)
         pieces.append(end)

@@ -97,13 +97,13 @@ def _restate_strings(column: pb.ColumnStatistics) -> bool:
     if not (strings.HasField("minimum") and strings.HasField("maximum")):
         keep_lengths_only(column)
         return True
-    before = strings.minimum, strings.maximum
+    old_bounds = strings.minimum, strings.maximum
     greatest = _above(strings.maximum)
     if greatest is None:
         keep_lengths_only(column)
         return True
     strings.minimum, strings.maximum = _plain_prefix(strings.minimum).encode(), greatest
-    return bool(changed or before != (strings.minimum, strings.maximum))
+    return bool(changed or old_bounds != (strings.minimum, strings.maximum))
 
 
 def _restate_doubles(column: pb.ColumnStatistics) -> bool:
@@ -113,10 +113,10 @@ def _restate_doubles(column: pb.ColumnStatistics) -> bool:
     if not _have([doubles], "minimum", "maximum", "sum") or math.isnan(doubles.sum):
         column.ClearField("doubles")
         return True
-    before = doubles.SerializeToString()
+    old_bytes = doubles.SerializeToString()
     doubles.minimum = -0.0 if doubles.minimum == 0 else doubles.minimum
     doubles.maximum = 0.0 if doubles.maximum == 0 else doubles.maximum
-    return bool(doubles.SerializeToString() != before)
+    return bool(doubles.SerializeToString() != old_bytes)
 
 
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
@@ -142,14 +142,14 @@ def plain_bounds(column: pb.ColumnStatistics) -> bool:
         return True
     if not (strings.HasField("lower_bound") or strings.HasField("upper_bound")):
         return False
-    least = strings.minimum if strings.HasField("minimum") else strings.lower_bound
-    greatest = strings.maximum if strings.HasField("maximum") else strings.upper_bound
-    if strings.HasField("upper_bound") and not _is_counted_up(greatest):
+    minimum = strings.minimum if strings.HasField("minimum") else strings.lower_bound
+    maximum = strings.maximum if strings.HasField("maximum") else strings.upper_bound
+    if strings.HasField("upper_bound") and not _is_counted_up(maximum):
         keep_lengths_only(column)
         return True
     for field in ("lower_bound", "upper_bound"):
         strings.ClearField(field)
-    strings.minimum, strings.maximum = least, greatest
+    strings.minimum, strings.maximum = minimum, maximum
     return True
 
 

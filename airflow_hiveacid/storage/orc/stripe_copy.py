@@ -78,15 +78,15 @@ def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeC
     stripe = tail.footer.stripes[number]
     footer = stripe_footer(source, tail, stripe)
     streams = []
-    at = stripe.offset
+    offset = stripe.offset
     for stream in footer.streams:
         if stream.kind not in _INDEXES | _VALUES:
             raise UnsupportedFileError(
                 path=tail.path, reason=f"it has streams of the kind {stream.kind}"
             )
-        stretch = Stretch(offset=at, length=stream.length)
+        stretch = Stretch(offset=offset, length=stream.length)
         streams.append(StripeStream(kind=stream.kind, column=stream.column, content=stretch))
-        at += stream.length
+        offset += stream.length
     lengths = [sum(s.length for s in streams if s.is_index is index) for index in (True, False)]
     if lengths != [stripe.index_length, stripe.data_length]:
         raise CorruptFileError(
@@ -191,38 +191,38 @@ def _with_right_bounds(
 ) -> Iterator[StripeStream]:
     """Yield the streams of a stripe; all row indexes are read at once, as they lie together."""
     ours = [s.content for s in content.streams if s.kind == ROW_INDEX]
-    stretches = [one for one in ours if isinstance(one, Stretch)]
-    start = min((one.offset for one in stretches), default=0)
-    end = max((one.offset + one.length for one in stretches), default=0)
+    stretches = [stretch for stretch in ours if isinstance(stretch, Stretch)]
+    start = min((stretch.offset for stretch in stretches), default=0)
+    end = max((stretch.offset + stretch.length for stretch in stretches), default=0)
     stored = _read(source, Stretch(offset=start, length=end - start), tail.path)
     for stream in content.streams:
         if stream.kind != ROW_INDEX:
             yield stream
             continue
-        one = stream.content
-        if isinstance(one, Stretch):
-            at = one.offset - start
-            one = stored[at : at + one.length]
-        held = replace(stream, content=one)
-        yield with_row_index(source, tail, held, restate_bounds)
+        row_index = stream.content
+        if isinstance(row_index, Stretch):
+            offset = row_index.offset - start
+            row_index = stored[offset : offset + row_index.length]
+        index_stream = replace(stream, content=row_index)
+        yield with_row_index(source, tail, index_stream, restate_bounds)
 
 
 def _joined(pieces: Iterable[Content]) -> Iterator[Content]:
     """Join adjacent streams into one stretch, so that fewer reads are needed."""
-    before: Content = b""
+    previous: Content = b""
     for piece in pieces:
-        if isinstance(before, bytes) and isinstance(piece, bytes):
-            before += piece
+        if isinstance(previous, bytes) and isinstance(piece, bytes):
+            previous += piece
         elif (
-            isinstance(before, Stretch)
+            isinstance(previous, Stretch)
             and isinstance(piece, Stretch)
-            and before.offset + before.length == piece.offset
+            and previous.offset + previous.length == piece.offset
         ):
-            before = Stretch(offset=before.offset, length=before.length + piece.length)
+            previous = Stretch(offset=previous.offset, length=previous.length + piece.length)
         else:
-            yield before
-            before = piece
-    yield before
+            yield previous
+            previous = piece
+    yield previous
 
 
 def _windows(source: pa.NativeFile, piece: Content, path: str) -> Iterator[bytes]:
@@ -235,9 +235,9 @@ def _windows(source: pa.NativeFile, piece: Content, path: str) -> Iterator[bytes
 
 
 def _read(source: pa.NativeFile, stretch: Stretch, path: str) -> bytes:
-    found: bytes = source.read_at(stretch.length, stretch.offset)
-    if len(found) != stretch.length:
+    content: bytes = source.read_at(stretch.length, stretch.offset)
+    if len(content) != stretch.length:
         raise CorruptFileError(
             path=path, reason=f"it ends before byte {stretch.offset + stretch.length}"
         )
-    return found
+    return content

@@ -97,11 +97,11 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
         def beginning() -> bytes:
             return bytes(source.read_at(len(MAGIC), 0))
 
-        wanted = _tail_length(path, *_postscript(path, data, beginning), len(data))
-        if len(MAGIC) + wanted > end:
+        tail_length = _tail_length(path, *_postscript(path, data, beginning), len(data))
+        if len(MAGIC) + tail_length > end:
             raise CorruptFileError(path=path, reason="its tail is longer than the file")
-        if wanted > len(data):
-            data = _last_bytes(fs, source, path, end, wanted)
+        if tail_length > len(data):
+            data = _last_bytes(fs, source, path, end, tail_length)
         return parse_tail(path, data, end, beginning)
 
 
@@ -148,7 +148,7 @@ def parse_tail(
     footer = pb.Footer()
     metadata = pb.Metadata()
     metadata_start = footer_start - postscript.metadata_length
-    most = _FREE_OBJECTS + _OBJECTS_A_BYTE * file_length
+    object_limit = _FREE_OBJECTS + _OBJECTS_A_BYTE * file_length
     for message, shape, start, stop in (
         (footer, FOOTER, footer_start, end),
         (metadata, METADATA, metadata_start, footer_start),
@@ -160,7 +160,7 @@ def parse_tail(
             path=path,
             small_bytes=max(_SMALL_SECTION_BYTES, file_length),
         )
-        most -= _objects(path, section, shape, most)
+        object_limit -= _objects(path, section, shape, object_limit)
         _parse(path, message, section)
     _check_counts(path, footer, metadata, file_length)
     tail = OrcTail(
@@ -276,14 +276,14 @@ def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_leng
             path=path, reason="the numbers of stripes and of stripe statistics differ"
         )
     free = max(_FREE_COUNT, file_length)
-    for what, count, most in (
+    for items, count, limit in (
         ("stripes", len(footer.stripes), file_length),
         ("types", len(footer.types), free),
         ("keys of user metadata", len(footer.metadata), free),
     ):
-        if count > most:
+        if count > limit:
             raise CorruptFileError(
-                path=path, reason=f"it has {count} {what}, but at most {most} are possible"
+                path=path, reason=f"it has {count} {items}, but at most {limit} are possible"
             )
 
 
@@ -378,14 +378,14 @@ def _check_stripes(tail: OrcTail, end: int) -> None:
         raise CorruptFileError(
             path=path, reason="the row counts of its stripes do not add up to its row count"
         )
-    at = len(MAGIC)
+    previous_end = len(MAGIC)
     for stripe in tail.stripes:
-        if stripe.offset < at:
+        if stripe.offset < previous_end:
             raise CorruptFileError(path=path, reason="a stripe begins before the previous one ends")
         if stripe.footer_length > MOST_SECTION_BYTES:
             raise CorruptFileError(path=path, reason="a stripe's footer is longer than allowed")
-        at = stripe.offset + stripe.length
-    if at > end:
+        previous_end = stripe.offset + stripe.length
+    if previous_end > end:
         raise CorruptFileError(path=path, reason="a stripe lies beyond the end of the file")
     if tail.metadata.stripes and len(tail.metadata.stripes) != len(tail.stripes):
         raise CorruptFileError(

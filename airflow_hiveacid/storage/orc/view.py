@@ -209,18 +209,18 @@ def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:
 
 
 def _keep_stripes(footer: pb.Footer, stripes: Collection[int]) -> None:
-    kept = [pb.Stripe.FromString(footer.stripes[i].SerializeToString()) for i in sorted(stripes)]
+    copies = [pb.Stripe.FromString(footer.stripes[i].SerializeToString()) for i in sorted(stripes)]
     del footer.stripes[:]
-    footer.stripes.extend(kept)
-    footer.rows = sum(stripe.rows for stripe in kept)
+    footer.stripes.extend(copies)
+    footer.rows = sum(stripe.rows for stripe in copies)
 
 
 def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's container of types
     """Move a struct's fields to the root, right after the struct, so column IDs stay in order."""
     root, struct = types[0], types[struct_id]
     children = list(root.children)
-    at = children.index(struct_id) + 1
-    children[at:at] = struct.children
+    position = children.index(struct_id) + 1
+    children[position:position] = struct.children
     del root.children[:]
     root.children.extend(children)
     del struct.children[:]

@@ -64,7 +64,7 @@ def put_together(files: Sequence[PlainFile]) -> list[tuple[PlainFile, ...]]:
         []
     """
     numbered = zip(files, combined([file.length for file in files]), strict=True)
-    groups = itertools.groupby(numbered, key=lambda one: one[1])
+    groups = itertools.groupby(numbered, key=lambda pair: pair[1])
     return [tuple(file for file, _ in group) for _, group in groups]
 
 
@@ -78,8 +78,8 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
     """
     for file in work.files:
         require_compactable(file)
-    *others, last = _FORMS[work.format]
-    for form in others:
+    *first_forms, last = _FORMS[work.format]
+    for form in first_forms:
         try:
             return _written(work, attempt, form)
         except UnsupportedFileError:

@@ -59,10 +59,10 @@ def _copy(source: LoadableFile, fs: pafs.FileSystem, target: str) -> None:
     from_fs, path = open_location(source.uri)
     with (
         file_errors("read", path),
-        from_fs.open_input_stream(path, compression=None) as found,
+        from_fs.open_input_stream(path, compression=None) as stream,
         fs.open_output_stream(target, compression=None) as copy,
     ):
-        while block := found.read(_BLOCK_BYTES):
+        while block := stream.read(_BLOCK_BYTES):
             copy.write(block)
 
 

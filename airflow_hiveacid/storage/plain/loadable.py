@@ -111,7 +111,7 @@ def loadable_files(
             reason=f"it is inside {table.ref}, so its rows are already in that table",
         )
     check = partial(_checked, table, generation)
-    return tuple(side_by_side(check, _found(location)))
+    return tuple(side_by_side(check, _source_files(location)))
 
 
 def _is_within(location: str, home: str) -> bool:
@@ -123,11 +123,11 @@ def _is_within(location: str, home: str) -> bool:
         return identities(home)[0] in identities(location)
     if scheme_of(location) != scheme_of(home):
         return False
-    path, root = (posixpath.normpath(locate(one)[1]) for one in (location, home))
+    path, root = (posixpath.normpath(locate(uri)[1]) for uri in (location, home))
     return path == root or path.startswith(f"{root}/")
 
 
-def _found(location: str) -> list[tuple[str, int]]:
+def _source_files(location: str) -> list[tuple[str, int]]:
     """Return the URI and length of each file, sorted by name.
 
     The rules are the same as in Hive's LoadSemanticAnalyzer.matchFilesOrDir.
@@ -143,18 +143,18 @@ def _found(location: str) -> list[tuple[str, int]]:
         is_directory = info.type == pafs.FileType.Directory
         infos = fs.get_file_info(pafs.FileSelector(path)) if is_directory else [info]
     visible = sorted((i for i in infos if not is_hidden(i.base_name)), key=lambda i: i.base_name)
-    for one in visible:
-        if one.type == pafs.FileType.Directory:
+    for entry in visible:
+        if entry.type == pafs.FileType.Directory:
             raise SourceUnreadableError(
                 source=location,
-                reason=f"it holds the directory {one.base_name}; load one directory of files, or"
+                reason=f"it holds the directory {entry.base_name}; load one directory of files, or"
                 f" {_REMEDY}",
             )
     if not visible:
         raise SourceNotFoundError(source=location, reason="there is no file in it")
     if not is_directory:
         return [(location, info.size)]
-    return [(posixpath.join(location, one.base_name), one.size) for one in visible]
+    return [(posixpath.join(location, entry.base_name), entry.size) for entry in visible]
 
 
 def _checked(
@@ -230,11 +230,14 @@ def _why_not_orc(
     if generation is MetastoreGeneration.V3 and tail.compression > Compression.LZ4:
         return f"it is compressed with {tail.compression.name}, which Hive 3.1 does not know"
     root = tail.types[0]
-    found, known = root.field_names, tuple(column.name for column in columns)
+    file_columns, table_columns = root.field_names, tuple(column.name for column in columns)
     # Hive 4 finds columns by position. Hive 3.1 finds columns by name, and distinguishes upper and
     # lower case.
-    if found != known:
-        return f"its columns are {', '.join(found)}, but the table's are {', '.join(known)}"
+    if file_columns != table_columns:
+        return (
+            f"its columns are {', '.join(file_columns)},"
+            f" but the table's are {', '.join(table_columns)}"
+        )
     for column, column_id in zip(columns, root.children, strict=True):
         if not is_stored_as(tail.types, column_id, parse_type(column.type)):
             return f"column {column.name} is not stored as {column.type} in the file"
@@ -255,10 +258,11 @@ def _why_not_methods(methods: frozenset[str], generation: MetastoreGeneration) -
 
 
 def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) -> str | None:
-    known = {column.name for column in columns}
+    table_columns = {column.name for column in columns}
     for name in facts.schema.names:
-        if name.lower() not in known:
-            return f"its column {name} is not in the table, which has {', '.join(sorted(known))}"
+        if name.lower() not in table_columns:
+            names = ", ".join(sorted(table_columns))
+            return f"its column {name} is not in the table, which has {names}"
     positions = FieldPositions(facts.schema, path)
     for column in columns:
         position = positions.of(column.name)
@@ -273,14 +277,14 @@ def _why_not_parquet(facts: ParquetFacts, columns: Sequence[Column], path: str) 
 
 
 def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str | None:
-    wanted = parse_type(column.type)
-    if (why := why_not(facts, field.type, wanted)) is not None:
+    hive_type = parse_type(column.type)
+    if (why := why_not(facts, field.type, hive_type)) is not None:
         return why
     if field.name.partition(".")[0] in facts.without_nan:
         return "has minimum and maximum values that leave NaN out, so Hive would lose rows with NaN"
-    if holds(wanted, _TIMESTAMP) and facts.clock is not TimestampStorage.INSTANT:
+    if holds(hive_type, _TIMESTAMP) and facts.clock is not TimestampStorage.INSTANT:
         return "has times in 64 bits, which Hive 3.1 does not read"
-    is_dated = holds(wanted, _TIMESTAMP) or holds(wanted, _DATE)
+    is_dated = holds(hive_type, _TIMESTAMP) or holds(hive_type, _DATE)
     if is_dated and facts.has_old_days and facts.calendar is ParquetCalendar.UNKNOWN:
         return "may have dates before 1582-10-15, and its file does not state their calendar"
     return None

@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 
 def is_stored_as(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:  # noqa: PLR0911
     """Return whether a column is stored exactly as a Hive type, including all field names."""
-    found = types[column_id]
-    facts = (found.kind, found.precision, found.scale, found.maximum_length)
+    orc_type = types[column_id]
+    facts = (orc_type.kind, orc_type.precision, orc_type.scale, orc_type.maximum_length)
     match wanted:
         case PrimitiveType(name=name):
-            return found.kind == PRIMITIVE_KINDS.get(name)
+            return orc_type.kind == PRIMITIVE_KINDS.get(name)
         case DecimalType(precision=precision, scale=scale):
             is_alike = facts == (TypeKind.DECIMAL, precision, scale, 0)
-            return is_alike and not found.lacks_precision
+            return is_alike and not orc_type.lacks_precision
         case CharType(length=length):
             return facts == (TypeKind.CHAR, 0, 0, length)
         case VarcharType(length=length):
             return facts == (TypeKind.VARCHAR, 0, 0, length)
         case ArrayType(element=element):
-            return _are_stored_as(types, found, TypeKind.LIST, (element,))
+            return _are_stored_as(types, orc_type, TypeKind.LIST, (element,))
         case MapType(key=key, value=value):
-            return _are_stored_as(types, found, TypeKind.MAP, (key, value))
+            return _are_stored_as(types, orc_type, TypeKind.MAP, (key, value))
         case StructType(fields=fields):
-            has_names = found.field_names == tuple(name for name, _ in fields)
+            has_names = orc_type.field_names == tuple(name for name, _ in fields)
             return has_names and _are_stored_as(
-                types, found, TypeKind.STRUCT, [field for _, field in fields]
+                types, orc_type, TypeKind.STRUCT, [field for _, field in fields]
             )
         case _:
             return False
@@ -62,8 +62,8 @@ def _are_stored_as(
     if found.kind != kind or len(found.children) != len(below):
         return False
     return all(
-        is_stored_as(types, child, wanted)
-        for child, wanted in zip(found.children, below, strict=True)
+        is_stored_as(types, child, child_type)
+        for child, child_type in zip(found.children, below, strict=True)
     )
 
 

@@ -72,14 +72,14 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
         LocationPermissionError: reading the file is not permitted.
         StorageError: the file is missing, or reading failed for a different reason.
     """
-    wanted = chosen_columns(columns, data_columns)
+    selection = chosen_columns(columns, data_columns)
     rows: Iterator[pa.RecordBatch]
     match file.format:
         case FileFormat.ORC:
             events = read_events(
                 _as_original(file),
                 columns,
-                data_columns=[c.name for c in wanted],
+                data_columns=[c.name for c in selection],
                 batch_rows=batch_rows,
                 timestamps=timestamps,
                 matching=matching,
@@ -87,11 +87,11 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
             )
             rows = (pa.RecordBatch.from_struct_array(batch.column(ROW)) for batch in events)
         case FileFormat.PARQUET:
-            rows = parquet_rows(file, wanted, batch_rows=batch_rows, timestamps=timestamps)
+            rows = parquet_rows(file, selection, batch_rows=batch_rows, timestamps=timestamps)
         case FileFormat.AVRO:
-            rows = avro_rows(file, wanted, batch_rows=batch_rows, timestamps=timestamps)
+            rows = avro_rows(file, selection, batch_rows=batch_rows, timestamps=timestamps)
         case FileFormat.TEXT:
-            rows = text_rows(file, columns, wanted, file.text, timestamps=timestamps)
+            rows = text_rows(file, columns, selection, file.text, timestamps=timestamps)
         case _:
             raise UnsupportedFileError(
                 path=file.path,

@@ -201,34 +201,34 @@ def why_not_as_defined(
     """
     types = {column.name: parse_type(column.type) for column in used}
     names = [column.name for column in columns]
-    found = [name.lower() for name in columns_in(file, tail) or ()]
+    file_columns = [name.lower() for name in columns_in(file, tail) or ()]
     if tail is not None:
-        if not is_outside and len(found) > len(names):
+        if not is_outside and len(file_columns) > len(names):
             return _OTHER_COLUMNS
         struct_id = tail.column_id(*row_path(tail)) or 0
         plans = plan_fields(tail, struct_id, columns, wanted=used, form=TimestampForm.PAIR)
         return _first_other(
             plan.field.name
-            for plan, wanted in zip(plans, types.values(), strict=True)
-            if plan.column_id is not None and not _is_kept(tail.types, plan.column_id, wanted)
+            for plan, hive_type in zip(plans, types.values(), strict=True)
+            if plan.column_id is not None and not _is_kept(tail.types, plan.column_id, hive_type)
         )
-    if not is_outside and found != names[: len(found)]:
+    if not is_outside and file_columns != names[: len(file_columns)]:
         return _OTHER_COLUMNS
     nested = {
         name: t for name, t in types.items() if isinstance(t, ArrayType | MapType | StructType)
     }
     if file.format is FileFormat.AVRO:
-        return _first_other(name for name, wanted in nested.items() if _has_parts(wanted))
+        return _first_other(name for name, hive_type in nested.items() if _has_parts(hive_type))
     facts = read_facts(file) if file.format is FileFormat.PARQUET else None
-    timed = next((name for name, wanted in types.items() if holds(wanted, _TIMESTAMP)), None)
+    timed = next((name for name, hive_type in types.items() if holds(hive_type, _TIMESTAMP)), None)
     if facts is not None and facts.clock is TimestampStorage.UTC and timed is not None:
         return f"column {timed} has instants, which Hive shows in the time zone of its process"
     return _first_other(
         name
-        for name, wanted in nested.items()
+        for name, hive_type in nested.items()
         if facts is not None
-        and (at := FieldPositions(facts.schema, file.path).of(name)) is not None
-        and not is_exactly(facts, facts.schema.field(at).type, wanted)
+        and (position := FieldPositions(facts.schema, file.path).of(name)) is not None
+        and not is_exactly(facts, facts.schema.field(position).type, hive_type)
     )
 
 
@@ -239,22 +239,22 @@ def _first_other(names: Iterable[str]) -> str | None:
 
 def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool:
     """Return whether the type keeps all values of an ORC column unchanged."""
-    found = types[column_id]
+    orc_type = types[column_id]
     match wanted:
         case PrimitiveType(name=name) if name in _INTEGERS:
-            return found.kind in [
+            return orc_type.kind in [
                 PRIMITIVE_KINDS[n] for n in _INTEGERS[: _INTEGERS.index(name) + 1]
             ]
         case PrimitiveType(name="string"):
-            return found.kind in (TypeKind.STRING, TypeKind.VARCHAR)
+            return orc_type.kind in (TypeKind.STRING, TypeKind.VARCHAR)
         case VarcharType(length=length):
-            return found.kind == TypeKind.VARCHAR and found.maximum_length <= length
+            return orc_type.kind == TypeKind.VARCHAR and orc_type.maximum_length <= length
         case DecimalType(precision=precision, scale=scale):
-            whole = found.precision - found.scale
+            whole = orc_type.precision - orc_type.scale
             return (
-                found.kind == TypeKind.DECIMAL
-                and not found.lacks_precision
-                and found.scale <= scale
+                orc_type.kind == TypeKind.DECIMAL
+                and not orc_type.lacks_precision
+                and orc_type.scale <= scale
                 and whole <= precision - scale
             )
         case _:
@@ -276,13 +276,13 @@ def _uncut(
     file: PlainFile, batch: pa.RecordBatch, types: Mapping[str, CharType | VarcharType]
 ) -> pa.RecordBatch:
     """Check that no text is longer than its column's type; remove the padding of char."""
-    for at, name in enumerate(batch.schema.names):
+    for index, name in enumerate(batch.schema.names):
         if name not in types:
             continue
-        texts = batch.column(at)
+        texts = batch.column(index)
         if isinstance(types[name], CharType):
             texts = unpadded(texts)
-            batch = batch.set_column(at, name, texts)
+            batch = batch.set_column(index, name, texts)
         if longest(texts) > types[name].length:
             raise UnsupportedFileError(
                 path=file.path, reason=f"a text in it is longer than the type of column {name}"

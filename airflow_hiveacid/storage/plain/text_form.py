@@ -160,13 +160,13 @@ def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = 
             detail=f"has skip.header.line.count={form.header_lines}: readers would skip the first"
             " rows of each new file. Unset it, and use only files without a header",
         )
-    for one in partitions:
-        own = one.storage
+    for partition in partitions:
+        own = partition.storage
         if own is not None and text_form(table.ref, table.storage, table.parameters, own) != form:
             raise UnsupportedTableError(
                 table=table.ref,
-                detail=f"is text, and its partition {one.name} has other delimiters than the table;"
-                " only Hive can write such a table",
+                detail=f"is text, and its partition {partition.name} has other delimiters than"
+                " the table; only Hive can write such a table",
             )
 
 

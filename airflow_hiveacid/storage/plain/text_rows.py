@@ -97,7 +97,7 @@ def text_rows(
                 path=file.path, reason=f"column {name!r} is a {type_}, which is not read from text"
             )
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
-    positions = {c.name: at for at, c in enumerate(columns) if file.knows(c.name)}
+    positions = {c.name: position for position, c in enumerate(columns) if file.knows(c.name)}
     narrower = _narrower(file, types)
     for texts in _texts(file, form):
         for name, type_ in narrower.items():
@@ -151,8 +151,10 @@ def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveT
     Hive reads a value with the partition's type and then converts it to the table's type.
     """
     own = {column.name: parse_type(column.type) for column in file.columns or ()}
-    found = {name: own[name] for name, type_ in types.items() if own.get(name, type_) != type_}
-    for name, type_ in found.items():
+    partition_types = {
+        name: own[name] for name, type_ in types.items() if own.get(name, type_) != type_
+    }
+    for name, type_ in partition_types.items():
         pair = [str(type_), str(types[name])]
         if not (_INTEGERS.issuperset(pair) and sorted(pair, key=_WIDTHS.index) == pair):
             raise UnsupportedFileError(
@@ -160,7 +162,7 @@ def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveT
                 reason=f"column {name!r} is {type_} in its partition, but {types[name]} in the"
                 " table",
             )
-    return found
+    return partition_types
 
 
 def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
@@ -262,14 +264,14 @@ def _parsed(
 
 
 def _all_texts(form: TextForm) -> dict[str, pa.DataType]:
-    return {f"f{at}": pa.string() for at in range(form.most_fields)}
+    return {f"f{index}": pa.string() for index in range(form.most_fields)}
 
 
 def _may_have_empty_line(batch: pa.RecordBatch) -> bool:
     is_empty = None
     for column in batch.columns:
-        here = pc.fill_null(pc.equal(column, ""), fill_value=False)
-        is_empty = here if is_empty is None else pc.and_(is_empty, here)
+        is_blank = pc.fill_null(pc.equal(column, ""), fill_value=False)
+        is_empty = is_blank if is_empty is None else pc.and_(is_empty, is_blank)
     return bool(pc.any(is_empty).as_py())
 
 
@@ -306,5 +308,5 @@ def _timestamps(file: PlainFile, texts: pa.Array, name: str, form: TimestampForm
     whole = pc.utf8_slice_codeunits(texts, 0, _SECONDS).cast(pa.timestamp("s"))
     fraction = pc.utf8_slice_codeunits(texts, _SECONDS + 1)
     nanos = pc.utf8_rpad(fraction, _NANO_DIGITS, "0").cast(pa.int64()).fill_null(0)
-    found = Instants(counts_of(whole), nanos.to_numpy().astype(np.int64), valid)
-    return in_form(found, form, None, path=file.path, column=name)
+    times = Instants(counts_of(whole), nanos.to_numpy().astype(np.int64), valid)
+    return in_form(times, form, None, path=file.path, column=name)

@@ -131,19 +131,19 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
         LocationPermissionError: writing the file is not permitted.
         StorageError: the file cannot be opened for a different reason.
     """
-    named = path if table is None else table
+    label = path if table is None else table
     match format_:
         case FileFormat.ORC:
-            return PlainOrcWriter(fs, path, columns, options, named)
+            return PlainOrcWriter(fs, path, columns, options, label)
         case FileFormat.PARQUET:
-            return ParquetWriter(fs, path, columns, options, named, timestamps)
+            return ParquetWriter(fs, path, columns, options, label, timestamps)
         case FileFormat.AVRO:
-            return AvroWriter(fs, path, columns, named)
+            return AvroWriter(fs, path, columns, label)
         case FileFormat.TEXT:
-            return TextWriter(fs, path, columns, text, named)
+            return TextWriter(fs, path, columns, text, label)
         case _:
             raise UnsupportedTableError(
-                table=named, detail=f"is stored as {format_.value}, which is not written here"
+                table=label, detail=f"is stored as {format_.value}, which is not written here"
             )
 
 
@@ -221,8 +221,8 @@ class ParquetWriter(AbortsUnlessClosed):
                     table=table, detail=f"column {column.name!r} is a {_LOCAL} in Parquet"
                 )
         self._nodes = types_from(columns, 1)
-        wanted = row_type(columns)
-        self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in wanted])
+        struct = row_type(columns)
+        self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in struct])
         ordered = [name for field in self._schema for name in _ordered(field)]
         self._rows = 0
         self._pending: list[pa.RecordBatch] = []

@@ -37,11 +37,11 @@ def attempt_path(root: str, attempt: str, directory: object, file_name: str) -> 
 def attempt_of(path: str) -> AttemptPath | None:
     """Parse the path of an attempt's file; return None for any other path."""
     parts = path.split("/")
-    above, below = parts[:-_BELOW], parts[-_BELOW:]
-    if len(below) < _BELOW or below[0] != _ATTEMPTS:
+    root_parts, attempt_parts = parts[:-_BELOW], parts[-_BELOW:]
+    if len(attempt_parts) < _BELOW or attempt_parts[0] != _ATTEMPTS:
         return None
-    for at in range(len(above) - 1, -1, -1):
-        if above[at].startswith(STAGING_PREFIX):
-            rest = [*above[:at], *above[at + 1 :], *below[2:]]
-            return AttemptPath("/".join(rest), below[1])
+    for index in range(len(root_parts) - 1, -1, -1):
+        if root_parts[index].startswith(STAGING_PREFIX):
+            rest = [*root_parts[:index], *root_parts[index + 1 :], *attempt_parts[2:]]
+            return AttemptPath("/".join(rest), attempt_parts[1])
     return None

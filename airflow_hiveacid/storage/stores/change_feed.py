@@ -139,8 +139,8 @@ class ChangeFeed:
 
     def _notes(self) -> Iterator[FeedNote]:
         """Yield the notes of all ranges, newest first."""
-        found = (self._note(since) for since in sorted(self._begun(), reverse=True))
-        return (note for note in found if note is not None)
+        notes = (self._note(since) for since in sorted(self._begun(), reverse=True))
+        return (note for note in notes if note is not None)
 
     def _note(self, since: int) -> FeedNote | None:
         fs, path = open_location(f"{self.uri_of(since)}/{_NOTE}")
@@ -213,7 +213,7 @@ class ChangeFeed:
     ) -> str:
         """Publish the files one at a time, then the note, on a store without renames."""
         fs, path = open_location(directory)
-        done = dataclasses.replace(note, directory=_own_directory(directory))
+        final_note = dataclasses.replace(note, directory=_own_directory(directory))
         with storage_errors("publish", path):
             for name in note.files:
                 fs.handler.publish(open_location(task_file(directory, name))[1], sizes[name])
@@ -223,16 +223,16 @@ class ChangeFeed:
             guard()
             with storage_errors("write", noted):
                 try:
-                    fs.handler.put_once(noted, _text_of(done), note.attempt)
+                    fs.handler.put_once(noted, _text_of(final_note), note.attempt)
                 except FileExistsError as error:
                     raise FeedOvertakenError(location=self.uri_of(note.since)) from error
         except (FeedOvertakenError, MetastoreError, TransactionError):
             self.discard(directory)
-            delete_directory(fs, posixpath.join(root, done.directory))
+            delete_directory(fs, posixpath.join(root, final_note.directory))
             raise
         self.discard(directory)
-        self._sweep(fs, root, done.directory)
-        return self.directory_of(done)
+        self._sweep(fs, root, final_note.directory)
+        return self.directory_of(final_note)
 
     def _sweep(self, fs: pafs.FileSystem, root: str, directory: str) -> None:
         """Remove the directories of killed or overtaken writers from this range."""
@@ -269,10 +269,10 @@ class ChangeFeed:
 
 def _inside(fs: pafs.FileSystem, root: str) -> list[pafs.FileInfo]:
     with storage_errors("list", root):
-        found: list[pafs.FileInfo] = fs.get_file_info(
+        infos: list[pafs.FileInfo] = fs.get_file_info(
             pafs.FileSelector(root, recursive=False, allow_not_found=True)
         )
-    return found
+    return infos
 
 
 def task_file(directory: str, name: str) -> str:

@@ -192,12 +192,12 @@ def make_directory(fs: pafs.FileSystem, path: str, *, like: str | None = None) -
     """
     missing = []
     if like is not None and fs.type_name == _LOCAL_TYPE:
-        above = (path, *map(str, PurePosixPath(path).parents))
-        missing = [one for one in above if not os.path.lexists(one)]
+        ancestors = (path, *map(str, PurePosixPath(path).parents))
+        missing = [directory for directory in ancestors if not os.path.lexists(directory)]
     with storage_errors("write", path):
         fs.create_dir(path, recursive=True)
-        for one in reversed(missing):
-            open_up(fs, one, str(like))
+        for directory in reversed(missing):
+            open_up(fs, directory, str(like))
 
 
 def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
@@ -218,24 +218,24 @@ def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
     if fs.type_name != _LOCAL_TYPE:
         return
     with suppress(FileNotFoundError):  # another process has removed it meanwhile
-        wanted = os.stat(like)  # noqa: PTH116 - paths are texts here
-        _open_up(path, wanted)
+        model = os.stat(like)  # noqa: PTH116 - paths are texts here
+        _open_up(path, model)
         for top, directories, files in os.walk(path):
             for name in (*directories, *files):
-                _open_up(posixpath.join(top, name), wanted)
+                _open_up(posixpath.join(top, name), model)
 
 
-def _open_up(path: str, wanted: os.stat_result) -> None:
-    found = os.lstat(path)
-    if stat.S_ISLNK(found.st_mode):
+def _open_up(path: str, model: os.stat_result) -> None:
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
         return
-    if found.st_gid != wanted.st_gid:
+    if status.st_gid != model.st_gid:
         with suppress(PermissionError):  # the user is not a member of that group
-            os.chown(path, -1, wanted.st_gid)
-    rights = _RIGHTS_OF_DIRECTORY if stat.S_ISDIR(found.st_mode) else _RIGHTS_OF_FILE
-    mode = stat.S_IMODE(found.st_mode)
-    if mode | (wanted.st_mode & rights) != mode:
-        os.chmod(path, mode | (wanted.st_mode & rights))  # noqa: PTH101
+            os.chown(path, -1, model.st_gid)
+    rights = _RIGHTS_OF_DIRECTORY if stat.S_ISDIR(status.st_mode) else _RIGHTS_OF_FILE
+    mode = stat.S_IMODE(status.st_mode)
+    if mode | (model.st_mode & rights) != mode:
+        os.chmod(path, mode | (model.st_mode & rights))  # noqa: PTH101
 
 
 def exists(fs: pafs.FileSystem, path: str) -> bool:
@@ -246,8 +246,8 @@ def exists(fs: pafs.FileSystem, path: str) -> bool:
         StorageError: the file system did not answer.
     """
     with storage_errors("look at", path):
-        found: bool = fs.get_file_info(path).type != pafs.FileType.NotFound
-        return found
+        is_present: bool = fs.get_file_info(path).type != pafs.FileType.NotFound
+        return is_present
 
 
 def move(fs: pafs.FileSystem, source: str, target: str) -> None:

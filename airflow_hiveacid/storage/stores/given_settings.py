@@ -69,10 +69,10 @@ _POWERS: Final[Mapping[str, int]] = {
 
 def travelling(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the Hadoop settings to pass to Python workers, sorted by name, without secrets."""
-    found = {name: settings[name] for name in sorted(settings) if _TRAVELS.match(name)}
+    worker_settings = {name: settings[name] for name in sorted(settings) if _TRAVELS.match(name)}
     if any(_KEY.match(name) for name in settings):
-        found[JVM_KEYS] = "true"
-    return found
+        worker_settings[JVM_KEYS] = "true"
+    return worker_settings
 
 
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -83,16 +83,16 @@ def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str
     """
     text = environment.get(VARIABLE, "{}")
     try:
-        given = json.loads(text)
+        overrides = json.loads(text)
     except ValueError as error:
         raise ConfigurationError(f"{VARIABLE} is not JSON: {error}") from error
-    return travelling(read_settings(environment)) | {str(k): str(v) for k, v in given.items()}
+    return travelling(read_settings(environment)) | {str(k): str(v) for k, v in overrides.items()}
 
 
 def untested_stores(settings: Mapping[str, str]) -> frozenset[str]:
     """Return the schemes in the setting `UNTESTED_STORES`, in lower case."""
-    named = settings.get(UNTESTED_STORES, "").split(",")
-    return frozenset(name.strip().lower() for name in named) - {""}
+    schemes = settings.get(UNTESTED_STORES, "").split(",")
+    return frozenset(name.strip().lower() for name in schemes) - {""}
 
 
 def without_observers(settings: Mapping[str, str]) -> dict[str, str]:

@@ -75,7 +75,7 @@ def umask_of(settings: Mapping[str, str]) -> int:
     text = settings.get(_UMASK, _DEFAULT_UMASK)
     if _OCTAL.match(text):
         return int(text, 8) & _ALL
-    given = 0
+    permissions = 0
     for part in text.split(","):
         match = _RIGHTS.match(part.strip())
         if match is None:
@@ -84,7 +84,7 @@ def umask_of(settings: Mapping[str, str]) -> int:
                 " allowed rights (u=rwx,g=rx,o=)"
             )
         rights = sum(_BITS[letter] for letter in set(match[2]))
-        for who in match[1]:
-            for shift in _SHIFTS[who]:
-                given |= rights << shift
-    return _ALL & ~given
+        for user_class in match[1]:
+            for shift in _SHIFTS[user_class]:
+                permissions |= rights << shift
+    return _ALL & ~permissions

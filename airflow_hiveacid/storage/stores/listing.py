@@ -61,13 +61,13 @@ def list_table(location: str) -> Listing:
             if is_kept:
                 require_directory(fs, root, location)
             try:
-                found = _list_once(fs, root, location)
+                listing = _list_once(fs, root, location)
             except FileNotFoundError:
                 continue
-            if not is_kept and not found.files:
+            if not is_kept and not listing.files:
                 # A location with files below it is a directory, so check only empty listings.
                 require_directory(fs, root, location)
-            return found
+            return listing
     raise _kept_changing(location)
 
 
@@ -127,8 +127,8 @@ def _walk(fs: pafs.FileSystem, root: str, start: str) -> tuple[list[FileEntry], 
     level = [start]
     while level:
         parents, level = level, []
-        for parent, found in zip(parents, _children(fs, root, parents), strict=True):
-            for info in found:
+        for parent, infos in zip(parents, _children(fs, root, parents), strict=True):
+            for info in infos:
                 path = f"{parent}/{info.base_name}" if parent else info.base_name
                 if info.type == pafs.FileType.Directory:
                     directories.append(path)
@@ -163,10 +163,10 @@ def _children(
     """Return the children of each directory; list many directories in parallel."""
 
     def look(directory: str) -> list[pafs.FileInfo]:
-        found: list[pafs.FileInfo] = fs.get_file_info(
+        infos: list[pafs.FileInfo] = fs.get_file_info(
             pafs.FileSelector(posixpath.join(root, directory))
         )
-        return found
+        return infos
 
     if len(directories) <= _FEW:
         return map(look, directories)
@@ -209,12 +209,12 @@ def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[F
         StorageError: listing failed for another reason.
     """
     with storage_errors("list", directory):
-        found = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         return tuple(
             sorted(
                 (
                     _entry(name, info)
-                    for info in found
+                    for info in infos
                     if (name := info.base_name).startswith(prefix)
                     and info.type == pafs.FileType.File
                 ),
@@ -240,10 +240,10 @@ def every_file(location: str) -> tuple[FileEntry, ...]:
             try:
                 if fs.get_file_info(root).type == pafs.FileType.NotFound:
                     return ()
-                found = fs.get_file_info(pafs.FileSelector(root, recursive=True))
+                infos = fs.get_file_info(pafs.FileSelector(root, recursive=True))
             except FileNotFoundError:
                 continue
-            files = (info for info in found if info.type != pafs.FileType.Directory)
+            files = (info for info in infos if info.type != pafs.FileType.Directory)
             entries = (_entry(info.path.removeprefix(top), info) for info in files)
             return tuple(sorted(entries, key=lambda f: f.path))
     raise _kept_changing(location)
@@ -257,8 +257,8 @@ def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
         StorageError: listing failed for another reason.
     """
     with storage_errors("list", directory):
-        found = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
-        return tuple(sorted(i.base_name for i in found if i.type == pafs.FileType.Directory))
+        infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        return tuple(sorted(i.base_name for i in infos if i.type == pafs.FileType.Directory))
 
 
 def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
@@ -274,8 +274,8 @@ def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
 
     def look(directory: str) -> Listing:
         top = posixpath.join(root, directory).rstrip("/")
-        found = fs.get_file_info(pafs.FileSelector(top, allow_not_found=True))
-        paths = {posixpath.join(directory, info.base_name): info for info in found}
+        infos = fs.get_file_info(pafs.FileSelector(top, allow_not_found=True))
+        paths = {posixpath.join(directory, info.base_name): info for info in infos}
         return Listing(
             location=location,
             files=tuple(
@@ -303,7 +303,7 @@ def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
     """
     with storage_errors("list", directory):
         own = fs.get_file_info(directory)
-        below = fs.get_file_info(pafs.FileSelector(directory, recursive=True, allow_not_found=True))
-        changes = [i.mtime.timestamp() for i in (own, *below) if i.mtime is not None]
-        size = sum(i.size for i in below if i.type == pafs.FileType.File)
+        infos = fs.get_file_info(pafs.FileSelector(directory, recursive=True, allow_not_found=True))
+        changes = [i.mtime.timestamp() for i in (own, *infos) if i.mtime is not None]
+        size = sum(i.size for i in infos if i.type == pafs.FileType.File)
         return size, max(changes, default=0.0)

@@ -106,8 +106,8 @@ def client_of(store: str) -> pafs.FileSystem:
         return _local()
     scheme, _, authority = store.partition("://")
     if scheme in HADOOP_SCHEMES:
-        given, tokens = os.environ.get(VARIABLE), os.environ.get(TOKENS)
-        return _hadoop(scheme, authority, os.getpid(), given, tokens)
+        settings, tokens = os.environ.get(VARIABLE), os.environ.get(TOKENS)
+        return _hadoop(scheme, authority, os.getpid(), settings, tokens)
     if scheme == _S3:
         return _s3(authority, os.getpid(), os.environ.get(VARIABLE))
     return _object_store(scheme, authority)[0]

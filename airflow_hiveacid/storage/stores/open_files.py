@@ -49,13 +49,13 @@ class FileReader(ABC):
         Raises:
             OSError: reading failed, or returned too few bytes.
         """
-        left = max(0, self._size_bytes - self._at)
-        wanted = left if size is None or size < 0 else min(size, left)
-        if not wanted:
+        remainder = max(0, self._size_bytes - self._at)
+        length = remainder if size is None or size < 0 else min(size, remainder)
+        if not length:
             return b""
-        found = self._take(wanted, left)
-        self._at += wanted
-        return found
+        content = self._take(length, remainder)
+        self._at += length
+        return content
 
     def close(self) -> None:
         """Close the file."""

@@ -36,7 +36,7 @@ def identities(location: str) -> tuple[Identity, ...]:
         return (("other", location.rstrip("/")),)
     path = posixpath.normpath(path)
     scheme = scheme_of(location)
-    kind = next((min(known) for known in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in known), store)
+    kind = next((min(group) for group in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in group), store)
     if store != LOCAL_STORE:
         return tuple((kind, place) for place in (path, *_above(path)))
     # A link may lead into a directory that is not above the link itself.
@@ -50,10 +50,10 @@ def _above(path: str) -> list[str]:
 
 def _on_disk(path: str) -> Identity:
     try:
-        found = os.stat(path)  # noqa: PTH116 - the path may be one of another machine
+        status = os.stat(path)  # noqa: PTH116 - the path may be one of another machine
     except (OSError, ValueError):
         return (LOCAL_STORE, _resolved(path))
-    return (LOCAL_STORE, found.st_dev, found.st_ino)
+    return (LOCAL_STORE, status.st_dev, status.st_ino)
 
 
 def _resolved(path: str) -> str:

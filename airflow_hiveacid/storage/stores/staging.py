@@ -329,19 +329,19 @@ def check_publishable(table: object, location: str) -> None:
     if renames_directories(scheme) or publishes_files(scheme):
         return
     untried = f"{location} is on {scheme}://, where changing a table is untested: "
-    others = "Tables on hdfs://, s3a:// and file:// can be changed"
+    alternatives = "Tables on hdfs://, s3a:// and file:// can be changed"
     if not might_rename_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}this store cannot rename directories, so readers could see half a"
-            f" change, and no setting allows such changes. {others}",
+            f" change, and no setting allows such changes. {alternatives}",
         )
     if scheme not in untested_stores(given_settings()):
         raise UnsupportedTableError(
             table=table,
-            detail=f"{untried}readers could see half a change. {others}. To try changes on a copy"
-            f" with a hierarchical namespace, set {UNTESTED_STORES}={scheme} in core-site.xml, or"
-            f" spark.hadoop.{UNTESTED_STORES}",
+            detail=f"{untried}readers could see half a change. {alternatives}. To try changes on a"
+            f" copy with a hierarchical namespace, set {UNTESTED_STORES}={scheme} in core-site.xml,"
+            f" or spark.hadoop.{UNTESTED_STORES}",
         )
     log.warning("%s allows changes on an untested store: %s", UNTESTED_STORES, location)
 

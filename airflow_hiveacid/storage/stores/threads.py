@@ -40,22 +40,22 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
     def of_part(part: Sequence[_T]) -> list[_R]:
         return [function(item) for item in part]
 
-    done: list[_R] = []
+    results: list[_R] = []
     step = _FIRST
-    while len(done) < len(items):
+    while len(results) < len(items):
         clock, work = perf_counter(), thread_time()
-        done += of_part(items[len(done) : len(done) + step])
+        results += of_part(items[len(results) : len(results) + step])
         worked = thread_time() - work
         if perf_counter() - clock > 2 * worked:
             break
         step = _MOST_IN_A_ROW
-    rest = items[len(done) :]
+    rest = items[len(results) :]
     step = max(1, min(_MOST_IN_A_ROW, len(rest) // AT_ONCE))
-    parts = [rest[at : at + step] for at in range(0, len(rest), step)]
+    parts = [rest[start : start + step] for start in range(0, len(rest), step)]
     if len(parts) <= 1:
-        return done + of_part(rest)
+        return results + of_part(rest)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return done + list(chain.from_iterable(pool.map(of_part, parts)))
+        return results + list(chain.from_iterable(pool.map(of_part, parts)))
 
 
 def side_by_side(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:

@@ -82,8 +82,8 @@ def may_have_old_days(tail: OrcTail, column_id: int) -> bool:
         dates = statistics.dates
         return not (dates.HasField("minimum") and dates.minimum >= SWITCHOVER_DAY)
     times = statistics.timestamps
-    least = SWITCHOVER_DAY * _SECONDS_A_DAY * _MILLIS
-    return not (times.HasField("minimum_utc") and times.minimum_utc >= least)
+    switchover_ms = SWITCHOVER_DAY * _SECONDS_A_DAY * _MILLIS
+    return not (times.HasField("minimum_utc") and times.minimum_utc >= switchover_ms)
 
 
 def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:

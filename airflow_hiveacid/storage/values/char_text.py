@@ -71,8 +71,8 @@ def _bytes(array: pa.Array) -> list[bytes | None]:
 def _cut(value: bytes, length: int) -> bytes:
     """Return the first `length` characters: a character is a byte and its continuation bytes."""
     count = 0
-    for at, byte in enumerate(value):
+    for index, byte in enumerate(value):
         count += byte & _CONTINUATION_MASK != _CONTINUATION
         if count > length:
-            return value[:at]
+            return value[:index]
     return value

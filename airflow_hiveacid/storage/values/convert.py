@@ -128,7 +128,7 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
     )
     if matching is Matching.UNAMBIGUOUS and not by_position:
         _require_known_names(tail, struct, columns)
-    positions = {column.name: at for at, column in enumerate(columns)}
+    positions = {column.name: position for position, column in enumerate(columns)}
     plans = []
     for column in wanted:
         position = positions[column.name]
@@ -159,8 +159,8 @@ def _tell_calendar(path: str, calendar: str) -> None:
 
 
 def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> FieldPlan:
-    wanted = parse_type(column.type)
-    type_ = read_type(wanted, source.form)
+    hive_type = parse_type(column.type)
+    type_ = read_type(hive_type, source.form)
     field = pa.field(column.name, type_)
     if column_id is None:
         return FieldPlan(field=field, column_id=None, is_split=False, convert=nulls(type_))
@@ -172,7 +172,7 @@ def _field_plan(source: ColumnFile, column: Column, column_id: int | None) -> Fi
             for t in source.dated_below(column_id)
             if source.types[t].kind in TIMESTAMP_KINDS
         ),
-        convert=converter(source, column_id, wanted, column.name),
+        convert=converter(source, column_id, hive_type, column.name),
     )
 
 
@@ -185,10 +185,10 @@ def _require_known_names(tail: OrcTail, struct: OrcType, columns: Sequence[Colum
             f"it has the columns {', '.join(sorted(dropped))} and lacks"
             f" {', '.join(sorted(missing))}: if a column was renamed,"
         )
-    elif (kept := [name for name in theirs if name in set(ours)]) != ours[: len(kept)]:
+    elif (overlap := [name for name in theirs if name in set(ours)]) != ours[: len(overlap)]:
         why = (
-            f"its columns are {', '.join(kept)}, but the table's are {', '.join(ours)}. With this"
-            " order,"
+            f"its columns are {', '.join(overlap)}, but the table's are {', '.join(ours)}. With"
+            " this order,"
         )
     else:
         return

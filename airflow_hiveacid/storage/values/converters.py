@@ -93,8 +93,8 @@ class ColumnFile:
     def dated_below(self, column_id: int) -> list[int]:
         """Return the column IDs of all dates and timestamps in a column, at any depth."""
         type_ = self.types[column_id]
-        below = [found for child in type_.children for found in self.dated_below(child)]
-        return [column_id, *below] if type_.kind in _DATED else below
+        inner_ids = [i for child in type_.children for i in self.dated_below(child)]
+        return [column_id, *inner_ids] if type_.kind in _DATED else inner_ids
 
 
 def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa: PLR0911
@@ -116,7 +116,7 @@ def read_type(hive_type: HiveType, form: TimestampForm) -> pa.DataType:  # noqa:
         case StructType(fields=fields):
             return pa.struct([(name, read_type(field, form)) for name, field in fields])
         case UnionType(options=options):
-            values = [(f"value{at}", read_type(option, form)) for at, option in enumerate(options)]
+            values = [(f"value{i}", read_type(option, form)) for i, option in enumerate(options)]
             return pa.struct([(TAG, pa.int8()), *values])
         case _:
             return arrow_type(hive_type)
@@ -159,8 +159,8 @@ def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -
             return _map(checked, values, read_type(wanted, source.form))
         case UnionType(options=options), TypeKind.UNION if len(options) == len(type_.children):
             parts = [
-                converter(source, child, option, f"{name}.{at}")
-                for at, (child, option) in enumerate(zip(type_.children, options, strict=True))
+                converter(source, child, option, f"{name}.{index}")
+                for index, (child, option) in enumerate(zip(type_.children, options, strict=True))
             ]
             return _union(parts, read_type(wanted, source.form))
         case _:
@@ -184,10 +184,10 @@ def _struct(source: ColumnFile, type_: OrcType, wanted: StructType, name: str) -
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         children = [
             inner(
-                array if at is None else array.field(at),
-                None if at is None or seconds is None else seconds.field(at),
+                array if position is None else array.field(position),
+                None if position is None or seconds is None else seconds.field(position),
             )
-            for at, inner in parts
+            for position, inner in parts
         ]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
 
@@ -233,10 +233,10 @@ def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         tags = array.type_codes
         values = [
-            inner(array.field(at), None if seconds is None else seconds.field(at))
-            for at, inner in enumerate(parts)
+            inner(array.field(index), None if seconds is None else seconds.field(index))
+            for index, inner in enumerate(parts)
         ]
-        chosen = [pc.and_(pc.equal(tags, at), v.is_valid()) for at, v in enumerate(values)]
+        chosen = [pc.and_(pc.equal(tags, index), v.is_valid()) for index, v in enumerate(values)]
         valid = functools.reduce(pc.or_, chosen)
         return pa.StructArray.from_arrays(
             [tags, *values], fields=list(type_), mask=pc.invert(valid)
@@ -278,8 +278,8 @@ def _is_same(type_: OrcType, wanted: HiveType) -> bool:
             same_text = name == "string" and type_.kind in (TypeKind.VARCHAR, TypeKind.CHAR)
             return same_text or type_.kind == PRIMITIVE_KINDS[name]
         case DecimalType(precision=precision, scale=scale):
-            found = (type_.precision, type_.scale)
-            return type_.kind == TypeKind.DECIMAL and found == (precision, scale)
+            parameters = (type_.precision, type_.scale)
+            return type_.kind == TypeKind.DECIMAL and parameters == (precision, scale)
         case VarcharType(length=length):
             return type_.kind == TypeKind.VARCHAR and 0 < type_.maximum_length <= length
         case _:
@@ -293,8 +293,8 @@ def _timestamp(source: ColumnFile, type_: OrcType, name: str) -> Convert:
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         if seconds is None and source.form is TimestampForm.NANOSECONDS:
             return array
-        found = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
-        return in_form(found, source.form, zone, path=source.tail.path, column=name)
+        times = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
+        return in_form(times, source.form, zone, path=source.tail.path, column=name)
 
     return convert
 
@@ -303,8 +303,8 @@ def _plain(source: ColumnFile, type_: OrcType) -> Convert:
     """Return a conversion within a type: to proleptic dates, unpadded chars or timestamp pairs."""
 
     def pairs(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
-        found = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
-        return in_form(found, TimestampForm.PAIR, None, path=source.tail.path, column="")
+        times = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
+        return in_form(times, TimestampForm.PAIR, None, path=source.tail.path, column="")
 
     if type_.kind in TIMESTAMP_KINDS:
         return pairs
@@ -317,8 +317,8 @@ def _plain(source: ColumnFile, type_: OrcType) -> Convert:
 
 def _proleptic(array: pa.Array) -> pa.Array:
     days = array.cast(pa.int32())
-    least = pc.min(days).as_py()
-    if least is None or least >= SWITCHOVER_DAY:
+    earliest = pc.min(days).as_py()
+    if earliest is None or earliest >= SWITCHOVER_DAY:
         return array
     shifted = to_proleptic_days(days.fill_null(0).to_numpy()).astype("int32")
     return pa.array(shifted, mask=_numpy_mask(array)).cast(pa.date32())
@@ -330,17 +330,19 @@ def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
     Raises:
         UnsupportedFileError: the column's statistics do not prove this.
     """
-    found = tail.statistics(column_id) if tail.row_index_stride else None
-    if found is not None and found.HasField("values") and not found.values:
+    statistics = tail.statistics(column_id) if tail.row_index_stride else None
+    if statistics is not None and statistics.HasField("values") and not statistics.values:
         return  # every value is NULL
-    bounds = () if found is None else (found.decimals.minimum, found.decimals.maximum)
-    most = MAX_PRECISION - shown_scale(tail.types[column_id].scale)
+    bounds = (
+        () if statistics is None else (statistics.decimals.minimum, statistics.decimals.maximum)
+    )
+    limit = MAX_PRECISION - shown_scale(tail.types[column_id].scale)
     digits = [_whole_digits(bound) for bound in bounds]
-    if tail.rows and (not digits or max(digits) > most):
+    if tail.rows and (not digits or max(digits) > limit):
         raise UnsupportedFileError(
             path=tail.path,
             reason=f"the decimals of column {name!r} have no precision, and may have more than"
-            f" {most} digits before the point; this reader cannot represent them exactly",
+            f" {limit} digits before the point; this reader cannot represent them exactly",
         )
 
 
@@ -385,7 +387,7 @@ def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         try:
-            found = promote(plain(array, seconds), wanted)
+            values = promote(plain(array, seconds), wanted)
         except OutOfRangeError as error:
             raise UnsupportedFileError(
                 path=source.tail.path,
@@ -393,8 +395,8 @@ def _promoted(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -
                 " This provider cannot represent the result",
             ) from error
         if wanted != PrimitiveType("timestamp"):
-            return found
-        return in_form(of_pairs(found), source.form, None, path=source.tail.path, column=name)
+            return values
+        return in_form(of_pairs(values), source.form, None, path=source.tail.path, column=name)
 
     return convert
 

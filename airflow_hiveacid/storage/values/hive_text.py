@@ -47,8 +47,8 @@ def timestamp_texts(pairs: pa.Array) -> Texts:
     texts = [
         f"{day} {time[11:]}" for day, time in zip(_day_texts(days), clock.tolist(), strict=True)
     ]
-    for at in np.flatnonzero(nanos).tolist():
-        texts[at] = f"{texts[at]}.{nanos[at]:09d}".rstrip("0")
+    for row in np.flatnonzero(nanos).tolist():
+        texts[row] = f"{texts[row]}.{nanos[row]:09d}".rstrip("0")
     return _unless_null(pairs, texts)
 
 
@@ -105,10 +105,10 @@ def _java(shortest: str) -> str:
 
 def _day_texts(days: npt.NDArray[np.int64]) -> list[str]:
     texts: list[str] = days.astype("datetime64[D]").astype(str).tolist()
-    for at in np.flatnonzero((days < _PLAIN_DAYS[0]) | (days > _PLAIN_DAYS[1])).tolist():
-        year, month, day = texts[at].rsplit("-", 2)
+    for row in np.flatnonzero((days < _PLAIN_DAYS[0]) | (days > _PLAIN_DAYS[1])).tolist():
+        year, month, day = texts[row].rsplit("-", 2)
         sign = "-" if int(year) < 0 else "+" if int(year) >= 10**_YEAR_DIGITS else ""
-        texts[at] = f"{sign}{abs(int(year)):04d}-{month}-{day}"
+        texts[row] = f"{sign}{abs(int(year)):04d}-{month}-{day}"
     return texts
 
 

@@ -66,8 +66,8 @@ def _values(array: pa.Array, hive_type: HiveType) -> list[Json]:  # noqa: PLR091
             return _per_row(array, _values(array.values, element))
         case MapType(key=key, value=value):
             pairs = zip(_values(array.keys, key), _values(array.items, value), strict=True)
-            found = _per_row(array, [list(pair) for pair in pairs])
-            return [row if row is None else sorted(row, key=_encode) for row in found]
+            rows = _per_row(array, [list(pair) for pair in pairs])
+            return [row if row is None else sorted(row, key=_encode) for row in rows]
         case StructType(fields=fields):
             return _objects(array, fields)
         case UnionType(options=options):
@@ -78,7 +78,7 @@ def _values(array: pa.Array, hive_type: HiveType) -> list[Json]:  # noqa: PLR091
 
 def _objects(array: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> list[Json]:
     names = [name for name, _ in fields]
-    parts = [_values(array.field(at), type_) for at, (_, type_) in enumerate(fields)]
+    parts = [_values(array.field(index), type_) for index, (_, type_) in enumerate(fields)]
     rows = zip(*parts, strict=True)
     return [
         dict(zip(names, row, strict=True)) if valid else None
@@ -87,7 +87,7 @@ def _objects(array: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> list[Js
 
 
 def _tagged(array: pa.Array, options: Sequence[HiveType]) -> list[Json]:
-    values = [_values(array.field(at + 1), option) for at, option in enumerate(options)]
+    values = [_values(array.field(index + 1), option) for index, option in enumerate(options)]
     tags, valid = array.field(0).to_pylist(), array.is_valid().to_pylist()
     return [
         {"tag": tag, "value": values[tag][row]} if ok else None

@@ -196,13 +196,13 @@ def _text(node: TypeNode, values: pa.Array, length: int | None, findings: _Findi
     # First compare the length in bytes. This length is fast to compute, and never less than the
     # length in characters.
     if length is not None and (pc.max(pc.binary_length(values)).as_py() or 0) > length:
-        found = longest(values)
-        if found > length:
+        character_count = longest(values)
+        if character_count > length:
             raise TypeMismatchError(
                 table=findings.table,
                 column=node.name,
                 column_type=str(node.type),
-                value_type=f"a string of {found} characters",
+                value_type=f"a string of {character_count} characters",
             )
     return values
 
@@ -213,8 +213,8 @@ def _has_nul(values: pa.Array) -> bool:
         return False
     start = values.offset * _OFFSET_BYTES
     offsets = np.frombuffer(offsets_buffer, np.int32, len(values) + 1, start)
-    used = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
-    return bool(used.size) and not used.min()
+    text_bytes = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    return bool(text_bytes.size) and not text_bytes.min()
 
 
 def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Array:

@@ -68,8 +68,8 @@ def partition_text_of(text: str, column_type: str) -> str | None:
 
 def _promoted(text: str, wanted: HiveType) -> str | None:
     """Convert a string by the rules for a column whose type was changed from string."""
-    found = promote(pa.array([text], pa.string()), wanted)
-    value = None if found is None else found[0].as_py()
+    promotion = promote(pa.array([text], pa.string()), wanted)
+    value = None if promotion is None else promotion[0].as_py()
     return (
         None if value is None else f"{value:f}" if isinstance(wanted, DecimalType) else str(value)
     )
@@ -88,9 +88,9 @@ def _truth(text: str) -> str:
 
 def _day(text: str) -> str | None:
     """Return the date at the start of a string; None without a date or if a digit follows it."""
-    found = _DAY.match(text.strip(_TRIMMED))
+    match = _DAY.match(text.strip(_TRIMMED))
     try:
-        return found and dt.date(*(int(part) for part in found.groups())).isoformat()
+        return match and dt.date(*(int(part) for part in match.groups())).isoformat()
     except ValueError:
         return None
 
@@ -98,9 +98,9 @@ def _day(text: str) -> str | None:
 def _moment(text: str) -> str | None:
     """Return a string as date and time; use midnight if the time is invalid."""
     day, time = _day(text), "00:00:00"
-    found = _TIME.fullmatch(_DAY.sub("", text.strip(_TRIMMED), count=1))
-    if found is not None:
-        hour, minute, second, fraction = found.groups()
+    match = _TIME.fullmatch(_DAY.sub("", text.strip(_TRIMMED), count=1))
+    if match is not None:
+        hour, minute, second, fraction = match.groups()
         micros = int((fraction or "").ljust(6, "0")[:6])
         with contextlib.suppress(ValueError):
             clock = dt.time(int(hour), int(minute), int(second), micros)

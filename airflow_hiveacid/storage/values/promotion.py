@@ -154,8 +154,8 @@ def _known_times(pairs: pa.Array) -> pa.Array:
         OutOfRangeError: a timestamp is before 1582-10-15.
     """
     seconds, nanos = pairs.flatten()
-    least = pc.min(seconds).as_py()
-    if least is not None and least < _FIRST_SECOND:
+    earliest = pc.min(seconds).as_py()
+    if earliest is not None and earliest < _FIRST_SECOND:
         raise OutOfRangeError("a time before 1582-10-15 as a number")
     return pa.StructArray.from_arrays([seconds, nanos], fields=list(pairs.type))
 
@@ -184,8 +184,8 @@ def _to_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     if pa.types.is_boolean(source):
         return array.cast(pa.int8()).cast(wanted)
     if pa.types.is_struct(source):
-        known = _known_times(array)
-        whole, part = (known.field(at).cast(pa.float64(), safe=False) for at in (SECONDS, NANOS))
+        pairs = _known_times(array)
+        whole, part = (pairs.field(f).cast(pa.float64(), safe=False) for f in (SECONDS, NANOS))
         return pc.add(whole, pc.divide(part, float(_NANOS_A_SECOND))).cast(wanted, safe=False)
     if pa.types.is_decimal(source):
         # Arrow's direct cast from decimal to 32-bit float can be wrong in the last digit.
@@ -343,22 +343,22 @@ def _to_timestamp(array: pa.Array) -> pa.Array | None:
     if pa.types.is_string(source):
         return _pairs([None if text is None else _parsed_timestamp(text) for text in texts(array)])
     if pa.types.is_boolean(source) or pa.types.is_integer(source):
-        found = [None if v is None else (int(v), 0) for v in array.to_pylist()]
+        pairs = [None if v is None else (int(v), 0) for v in array.to_pylist()]
     elif pa.types.is_floating(source):
-        found = [None if v is None else _of_double(v) for v in array.cast(pa.float64()).to_pylist()]
+        pairs = [None if v is None else _of_double(v) for v in array.cast(pa.float64()).to_pylist()]
     elif pa.types.is_decimal(source):
-        found = [None if v is None else _of_decimal(v) for v in array.to_pylist()]
+        pairs = [None if v is None else _of_decimal(v) for v in array.to_pylist()]
     else:
         return None
-    for pair in found:
+    for pair in pairs:
         if pair is not None and not _FIRST_SECOND <= pair[0] <= _LAST_SECOND:
             raise OutOfRangeError(f"{pair[0]} seconds as a time before 1582-10-15 or after 9999")
-    return _pairs(found)
+    return _pairs(pairs)
 
 
 def _pairs(found: Sequence[tuple[int, int] | None]) -> pa.Array:
     return pa.array(
-        [None if one is None else {SECONDS: one[0], NANOS: one[1]} for one in found], PAIR_TYPE
+        [None if pair is None else {SECONDS: pair[0], NANOS: pair[1]} for pair in found], PAIR_TYPE
     )
 
 
@@ -380,10 +380,10 @@ def _parsed_timestamp(text: str) -> tuple[int, int] | None:
         return None
     date = dt.date(_known_year(year, text), month, min(day, _days_of(year, month)))
     days = (date - dt.date(1970, 1, 1)).days
-    found = days * _SECONDS_A_DAY + hour * 3600 + minute * 60 + second
-    if found > _LAST_SECOND:
+    seconds = days * _SECONDS_A_DAY + hour * 3600 + minute * 60 + second
+    if seconds > _LAST_SECOND:
         raise OutOfRangeError(f"the text {text!r}, whose year is not 1 to 9999,")
-    return found, nanos
+    return seconds, nanos
 
 
 def _of_double(value: float) -> tuple[int, int] | None:

@@ -286,19 +286,19 @@ def _last_rules(text: str) -> tuple[int, list[tuple[int, int]]]:
     Java takes the smaller offset for standard time, also where a law calls winter time the
     exception, as in Ireland.
     """
-    found = _POSIX.fullmatch(text)
-    if found is None:
+    match = _POSIX.fullmatch(text)
+    if match is None:
         raise LookupError(text)
-    standard = -_seconds(found[1])
-    if found[3] is None:
+    standard = -_seconds(match[1])
+    if match[3] is None:
         return standard, []
-    summer = -_seconds(found[2]) if found[2] else standard + _HOUR_S
+    summer = -_seconds(match[2]) if match[2] else standard + _HOUR_S
     changes = sorted(
         change
         for year in range(_LAST_RULES_FROM, _CYCLE_FROM + _CYCLE_YEARS)
         for change in (
-            (_start(found[3], year) - standard, summer),
-            (_start(found[4], year) - summer, standard),
+            (_start(match[3], year) - standard, summer),
+            (_start(match[4], year) - summer, standard),
         )
     )
     return min(standard, summer), changes

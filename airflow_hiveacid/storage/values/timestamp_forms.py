@@ -59,11 +59,11 @@ def _mapped(
         return pa.StructArray.from_arrays(children, names=names, mask=mask)
     if pa.types.is_map(array.type):
         keys, items = (_mapped(a, is_meant, change) for a in (array.keys, array.items))
-        wanted = pa.map_(keys.type, items.type)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=mask)
+        result_type = pa.map_(keys.type, items.type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=result_type, mask=mask)
     values = _mapped(array.values, is_meant, change)
-    wanted = pa.list_(values.type)
-    return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
+    result_type = pa.list_(values.type)
+    return pa.ListArray.from_arrays(array.offsets, values, type=result_type, mask=mask)
 
 
 def _as_pair(array: pa.Array) -> pa.Array:

@@ -84,11 +84,11 @@ def may_overflow(tail: OrcTail, column_id: int) -> bool:
     statistics = tail.statistics(column_id)
     if statistics is None or not tail.row_index_stride:
         return True
-    found = statistics.timestamps
+    time_statistics = statistics.timestamps
     bounds = [
-        getattr(found, name)
+        getattr(time_statistics, name)
         for name in ("minimum", "maximum", "minimum_utc", "maximum_utc")
-        if found.HasField(name)
+        if time_statistics.HasField(name)
     ]
     if len(bounds) < 2:  # noqa: PLR2004 - a least and a greatest bound
         return bool(statistics.values)
@@ -169,13 +169,13 @@ def in_form(
 
 def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the timestamps that fit into 64 bits in this unit."""
-    least, most = -(1 << 63) // units_a_second, ((1 << 63) - 1) // units_a_second
+    low, high = -(1 << 63) // units_a_second, ((1 << 63) - 1) // units_a_second
     nanos_a_unit = NANOS_A_SECOND // units_a_second
     first = -(1 << 63) % units_a_second * nanos_a_unit
     last = ((1 << 63) - 1) % units_a_second * nanos_a_unit
     reaches: npt.NDArray[np.bool_] = (
-        (found.seconds > least) | ((found.seconds == least) & (found.nanos >= first))
-    ) & ((found.seconds < most) | ((found.seconds == most) & (found.nanos <= last)))
+        (found.seconds > low) | ((found.seconds == low) & (found.nanos >= first))
+    ) & ((found.seconds < high) | ((found.seconds == high) & (found.nanos <= last)))
     return reaches
 
 
@@ -186,8 +186,8 @@ def seconds_and_nanos(values: pa.Array) -> tuple[_Ints, _Ints]:
         values: Timestamps of any unit, or pairs (`PAIR_TYPE`).
     """
     if pa.types.is_struct(values.type):
-        found = of_pairs(values)
-        return np.where(found.valid, found.seconds, 0), np.where(found.valid, found.nanos, 0)
+        times = of_pairs(values)
+        return np.where(times.valid, times.seconds, 0), np.where(times.valid, times.nanos, 0)
     unit = UNITS_A_SECOND[values.type.unit]
     seconds, rest = np.divmod(counts_of(values), unit)
     return seconds, rest * (NANOS_A_SECOND // unit)

@@ -97,8 +97,8 @@ class AcidFile:
             return self.keys.after
         if self.synthetic is None:
             return least_key(self.least_write_id)
-        made = self.synthetic
-        return made.write_id, made.bucket_property, made.first_row_id
+        identity = self.synthetic
+        return identity.write_id, identity.bucket_property, identity.first_row_id
 
     @property
     def is_of_base(self) -> bool:

@@ -56,8 +56,8 @@ class BucketFiles:
         Without this selection, a reader of a thousand deltas would read a thousand delete deltas
         for each delta.
         """
-        found = tuple(file for file in self.deletes if file.may_overlap(data))
-        return self.deletes if len(found) == len(self.deletes) else found
+        deletes = tuple(file for file in self.deletes if file.may_overlap(data))
+        return self.deletes if len(deletes) == len(self.deletes) else deletes
 
 
 def bucket_files(
@@ -77,8 +77,8 @@ def bucket_files(
         LocationPermissionError: reading a file is not permitted.
         StorageError: a file is missing, or reading failed for a different reason.
     """
-    (found,) = buckets_of([state], write_ids)
-    return found
+    (buckets,) = buckets_of([state], write_ids)
+    return buckets
 
 
 def buckets_by_rows(
@@ -94,21 +94,21 @@ def buckets_by_rows(
         HiveAcidError: see `bucket_files`.
     """
     (root_files,) = roots_of([state])
-    (found,) = _grouped([root_files], write_ids)
-    inserts = [file for bucket in found for file in bucket.inserts]
+    (root_buckets,) = _grouped([root_files], write_ids)
+    inserts = [file for bucket in root_buckets for file in bucket.inserts]
     spread = _buckets_by_file(root_files.footers, inserts)
     shared = {file.key: spread[file.path] for file in inserts if len(spread[file.path]) > 1}
     if not shared:
-        return found
-    by_id = {bucket.bucket_id: bucket for bucket in found}
-    numbers = sorted({*by_id, *(one for buckets in shared.values() for one in buckets)})
-    deletes = _by_path(file for bucket in found for file in bucket.deletes)
+        return root_buckets
+    by_id = {bucket.bucket_id: bucket for bucket in root_buckets}
+    numbers = sorted({*by_id, *(number for buckets in shared.values() for number in buckets)})
+    deletes = _by_path(file for bucket in root_buckets for file in bucket.deletes)
 
     def files_of(number: BucketId, files: Iterable[AcidFile]) -> tuple[AcidFile, ...]:
         return tuple(f for f in files if number in spread[f.path])
 
-    base = [file for bucket in found for file in bucket.base_inserts]
-    delta = [file for bucket in found for file in bucket.delta_inserts]
+    base = [file for bucket in root_buckets for file in bucket.base_inserts]
+    delta = [file for bucket in root_buckets for file in bucket.delta_inserts]
     return tuple(
         BucketFiles(
             bucket_id=number,
@@ -128,10 +128,10 @@ def _buckets_by_file(
     inserts = tuple(inserts)
     stored = [file for file in inserts if file.kind is FileKind.DATA]
     footers.read([(file.path, file.length) for file in stored])
-    found = {file.path: footers.of(file.path, file.length).buckets for file in stored}
+    buckets = {file.path: footers.of(file.path, file.length).buckets for file in stored}
     # The statistics of a file may be incomplete; then its rows are read.
-    found |= {f.path: frozenset(buckets_read(f)) for f in stored if found[f.path] is None}
-    return {f.path: frozenset({f.bucket_id, *(found.get(f.path) or ())}) for f in inserts}
+    buckets |= {f.path: frozenset(buckets_read(f)) for f in stored if buckets[f.path] is None}
+    return {f.path: frozenset({f.bucket_id, *(buckets.get(f.path) or ())}) for f in inserts}
 
 
 def _by_path(files: Iterable[AcidFile]) -> tuple[AcidFile, ...]:
@@ -207,7 +207,7 @@ def _buckets(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> tuple
             bucket_id=bucket,
             base_inserts=tuple(of_base.get(bucket, ())),
             delta_inserts=tuple(of_deltas.get(bucket, ())),
-            deletes=tuple(deletes[at] for at in sorted((*hit.get(bucket, ()), *everywhere))),
+            deletes=tuple(deletes[index] for index in sorted((*hit.get(bucket, ()), *everywhere))),
         )
         for bucket in sorted(present | {f.bucket_id for f in deletes})
     )
@@ -216,15 +216,15 @@ def _buckets(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> tuple
 def _bounded(file: AcidFile, write_ids: tuple[WriteId, WriteId] | None) -> AcidFile:
     if write_ids is None:
         return file
-    least, greatest = write_ids
-    return dataclasses.replace(file, least_write_id=least, greatest_write_id=greatest)
+    low, high = write_ids
+    return dataclasses.replace(file, least_write_id=low, greatest_write_id=high)
 
 
 def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
-    found: dict[BucketId, list[AcidFile]] = {}
+    groups: dict[BucketId, list[AcidFile]] = {}
     for file in files:
-        found.setdefault(file.bucket_id, []).append(file)
-    return found
+        groups.setdefault(file.bucket_id, []).append(file)
+    return groups
 
 
 def _by_bucket_hit(
@@ -233,11 +233,11 @@ def _by_bucket_hit(
     """Return the indices of delete files by bucket, and of delete files with unknown buckets."""
     hit: dict[BucketId, list[int]] = {}
     everywhere: list[int] = []
-    for at, file in enumerate(deletes):
-        found = facts[file.path].buckets
-        if found is None:
-            everywhere.append(at)
+    for index, file in enumerate(deletes):
+        buckets = facts[file.path].buckets
+        if buckets is None:
+            everywhere.append(index)
             continue
-        for bucket in {file.bucket_id, *found}:
-            hit.setdefault(bucket, []).append(at)
+        for bucket in {file.bucket_id, *buckets}:
+            hit.setdefault(bucket, []).append(index)
     return hit, everywhere

@@ -68,8 +68,8 @@ class ChangeFile:
         Raises:
             HiveAcidError: a footer cannot be read.
         """
-        wanted = [one for delete in self.fresh for one in bounds_of(delete, delete.tail())]
-        return meeting(bounds_of(self.data, self.data.tail()), wanted)
+        targets = [bounds for delete in self.fresh for bounds in bounds_of(delete, delete.tail())]
+        return meeting(bounds_of(self.data, self.data.tail()), targets)
 
 
 def change_files(segment: ChangeSegment, buckets: Iterable[BucketFiles]) -> Iterator[ChangeFile]:
@@ -149,10 +149,10 @@ def deaths_of(
         stripes = None if near is None else meeting(bounds_of(file, tail), near)
         events = read_identity(file, stripes=stripes, tail=tail)
         for batch in visible_events(events, part.until):
-            before = visible_mask(current_write_ids(batch), part.since)
-            for found, chosen in ((deleted_before, before), (dead, ~before)):
+            is_earlier = visible_mask(current_write_ids(batch), part.since)
+            for batches, chosen in ((deleted_before, is_earlier), (dead, ~is_earlier)):
                 if chosen.any():
-                    found.append(batch.filter(pa.array(chosen)))
+                    batches.append(batch.filter(pa.array(chosen)))
     keys, write_ids = _first_of_each(dead)
     old, _ = _first_of_each(deleted_before)
     return Deaths(keys=keys, write_ids=write_ids, deleted_before=old)
@@ -187,8 +187,8 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
         stripes = hit if stripes is None else sorted(set(hit).intersection(stripes))
         if not stripes:
             return
-    found = read(file, stripes)
-    rows = found if is_whole else _hit(found, deaths)
+    file_events = read(file, stripes)
+    rows = file_events if is_whole else _hit(file_events, deaths)
     for events in visible_events(rows, manner.part.until):
         yield from _changes(events, deaths, manner)
 
@@ -222,11 +222,11 @@ def _changes(events: pa.RecordBatch, deaths: Deaths, manner: FeedManner) -> Iter
 
 def _deaths_at(keys: Keys, deaths: Deaths, ends_with: WriteId | None) -> Ints:
     """Return the write ID at which each row was deleted, or `_ALIVE`."""
-    found = np.full(len(keys), _ALIVE if ends_with is None else ends_with, dtype=np.int64)
+    write_ids = np.full(len(keys), _ALIVE if ends_with is None else ends_with, dtype=np.int64)
     mine = keys.found_in(deaths.keys)
     if mine.any():
-        found[mine] = deaths.write_ids[deaths.keys.found_in(keys)]
-    return found
+        write_ids[mine] = deaths.write_ids[deaths.keys.found_in(keys)]
+    return write_ids
 
 
 def _held(write_ids: npt.NDArray[np.integer], part: ChangeRange) -> Mask:

@@ -100,27 +100,27 @@ class _Hit(NamedTuple):
 
 def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: AcidState) -> _Hit:
     """Return the buckets that contain the rows of a delete file's visible events."""
-    found = _Hit(set(), set())
+    hit = _Hit(set(), set())
     events = read_identity(file)
     for batch in events if write_ids is None else visible_events(events, write_ids):
         keys = Keys.of(batch)
-        others = keys.original != current_write_ids(batch)
+        is_foreign = keys.original != current_write_ids(batch)
         if write_ids is not None:
-            others &= visible_mask(keys.original, write_ids)
+            is_foreign &= visible_mask(keys.original, write_ids)
         covered = _is_in_base(keys.original, state)
-        found.must_be_there.update(_buckets(keys.bucket[others & ~covered]))
-        found.in_base.update(_buckets(keys.bucket[others & covered]))
-    return found
+        hit.must_be_there.update(_buckets(keys.bucket[is_foreign & ~covered]))
+        hit.in_base.update(_buckets(keys.bucket[is_foreign & covered]))
+    return hit
 
 
 def buckets_read(file: AcidFile) -> set[BucketId]:
     """Return the buckets of the rows in a file; ignore bucket properties that are invalid."""
-    found: set[BucketId] = set()
+    buckets: set[BucketId] = set()
     for batch in read_identity(file):
         for bucket_property in np.unique(Keys.of(batch).bucket).tolist():
             with contextlib.suppress(InvalidNameError):
-                found.add(decode(BucketProperty(bucket_property)).bucket_id)
-    return found
+                buckets.add(decode(BucketProperty(bucket_property)).bucket_id)
+    return buckets
 
 
 def _buckets(properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:

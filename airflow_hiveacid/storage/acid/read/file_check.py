@@ -125,8 +125,8 @@ class FileCheck:
             fits |= operations == Operation.UPDATE
         if fits.all():
             return
-        others = set(operations[~fits].tolist())
-        if self._file.kind is FileKind.DATA and others <= _OF_OLD_HIVE:
+        other_operations = set(operations[~fits].tolist())
+        if self._file.kind is FileKind.DATA and other_operations <= _OF_OLD_HIVE:
             raise _of_old_hive(self._file)
         raise CorruptFileError(
             path=self._file.path, reason=f"it contains events other than {expected.name}"

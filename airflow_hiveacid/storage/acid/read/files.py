@@ -133,7 +133,7 @@ def _in_directory(
 ) -> Iterator[AcidFile]:
     directory.require_known_files(root_files.state.location)
     raw: list[FileEntry] = []
-    least, greatest = _bounds(directory, kind)
+    low, high = _bounds(directory, kind)
     for entry in directory.files:
         name = parse_file_name(entry.name)
         length = committed_length(client_of(root_files.store), root_files.root, directory, entry)
@@ -153,8 +153,8 @@ def _in_directory(
             length=length,
             kind=kind,
             bucket_id=_bucket_id(root_files, entry, length) if name is None else name.bucket_id,
-            least_write_id=least,
-            greatest_write_id=greatest,
+            least_write_id=low,
+            greatest_write_id=high,
             root=entry.root,
         )
     if raw:
@@ -174,12 +174,12 @@ def _bounds(directory: AcidDirectory, kind: FileKind) -> tuple[WriteId, WriteId 
 
 def _bucket_id(root_files: RootFiles, entry: FileEntry, length: int) -> BucketId:
     """Read a base file's bucket from its footer, because its name does not show the bucket."""
-    found = root_files.facts(entry, length).buckets
-    if found is None or len(found) != 1:
+    buckets = root_files.facts(entry, length).buckets
+    if buckets is None or len(buckets) != 1:
         raise UnsupportedFileError(
             path=root_files.path(entry), reason="neither its name nor its rows identify one bucket"
         )
-    return next(iter(found))
+    return next(iter(buckets))
 
 
 def committed_length(

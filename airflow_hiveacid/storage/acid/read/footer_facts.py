@@ -55,11 +55,11 @@ def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
     with file_errors("read", path):
         tail = read_tail(fs, path, length)
     is_acid = has_acid_columns(tail)
-    found = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
+    bounds = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
     return FooterFacts(
         is_acid=is_acid,
         rows=tail.rows,
-        buckets=frozenset() if not tail.rows else None if found is None else _between(*found),
+        buckets=frozenset() if not tail.rows else None if bounds is None else _between(*bounds),
         write_ids=_write_ids(tail) if is_acid else None,
     )
 
@@ -67,10 +67,10 @@ def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
 def _write_ids(tail: OrcTail) -> tuple[WriteId, WriteId] | None:
     """Return the least and greatest original write ID; None if statistics are incomplete."""
     statistics = tail.statistics(_WRITE_ID_COLUMN_ID)
-    found = tail.integer_range(_WRITE_ID_COLUMN_ID)
-    if found is None or statistics is None or statistics.values != tail.rows:
+    bounds = tail.integer_range(_WRITE_ID_COLUMN_ID)
+    if bounds is None or statistics is None or statistics.values != tail.rows:
         return None
-    return WriteId(found[0]), WriteId(found[1])
+    return WriteId(bounds[0]), WriteId(bounds[1])
 
 
 def _between(least: int, most: int) -> frozenset[BucketId] | None:
@@ -101,7 +101,7 @@ class Footers:
     """
 
     store: str
-    _known: dict[str, FooterFacts] = field(default_factory=dict)
+    _facts: dict[str, FooterFacts] = field(default_factory=dict)
 
     def read(self, files: Sequence[tuple[str, int]]) -> None:
         """Read the footers of files (path and length) in parallel, because each read may be slow.
@@ -109,11 +109,11 @@ class Footers:
         Raises:
             HiveAcidError: see `footer_facts`.
         """
-        missing = [(path, length) for path, length in files if path not in self._known]
+        missing = [(path, length) for path, length in files if path not in self._facts]
         fs = client_of(self.store)
-        found = each_in_threads(lambda one: footer_facts(fs, *one), missing)
-        for (path, _), one in zip(missing, found, strict=True):
-            self._known[path] = one
+        footers = each_in_threads(lambda file: footer_facts(fs, *file), missing)
+        for (path, _), facts in zip(missing, footers, strict=True):
+            self._facts[path] = facts
 
     def of(self, path: str, length: int) -> FooterFacts:
         """Return the facts about one file.
@@ -121,6 +121,6 @@ class Footers:
         Raises:
             HiveAcidError: see `footer_facts`.
         """
-        if path not in self._known:
-            self._known[path] = footer_facts(client_of(self.store), path, length)
-        return self._known[path]
+        if path not in self._facts:
+            self._facts[path] = footer_facts(client_of(self.store), path, length)
+        return self._facts[path]

@@ -140,11 +140,11 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
     )
     directories = side_by_side(lambda d: _directory(shown, d), state.directories)
     files = side_by_side(lambda f: _original(shown, f, is_live=f.path in live), originals)
-    known = {file.path for file in originals}
-    others = [
-        _other(unknown.path, unknown.why) for unknown in state.unknown if unknown.path not in known
+    paths = {file.path for file in originals}
+    unknown_entries = [
+        _other(unknown.path, unknown.why) for unknown in state.unknown if unknown.path not in paths
     ]
-    return tuple(sorted([*directories, *files, *others], key=lambda entry: entry.name))
+    return tuple(sorted([*directories, *files, *unknown_entries], key=lambda entry: entry.name))
 
 
 def _directory(shown: _ShownRoot, directory: AcidDirectory) -> InspectedEntry:

@@ -61,8 +61,8 @@ class OldRows:
             length = _run_length(numbers, start)
             pieces.extend(self._from_file(numbers[start].as_py(), rows.slice(start, length)))
             start += length
-        found = pa.concat_arrays(pieces)
-        return dict(zip(self._wanted, found.flatten(), strict=True))
+        old_rows = pa.concat_arrays(pieces)
+        return dict(zip(self._wanted, old_rows.flatten(), strict=True))
 
     def _from_file(self, number: int, rows: pa.RecordBatch) -> Iterator[pa.StructArray]:
         file = self._files[number]
@@ -74,15 +74,15 @@ class OldRows:
         while len(keys):
             if self._batch is None:
                 self._batch = self._next_batch(file, keys)
-            here = Keys.of(self._batch)
-            inside = keys.count_up_to(here.at(-1)) if len(here) else 0
+            batch_keys = Keys.of(self._batch)
+            inside = keys.count_up_to(batch_keys.at(-1)) if len(batch_keys) else 0
             if inside:
-                found = here.found_in(keys.part(0, inside))
-                if int(found.sum()) != inside:
+                mask = batch_keys.found_in(keys.part(0, inside))
+                if int(mask.sum()) != inside:
                     raise CorruptFileError(
                         path=file.path, reason="the file lacks a row of the snapshot"
                     )
-                yield self._batch.column("row").filter(pa.array(found))
+                yield self._batch.column("row").filter(pa.array(mask))
                 keys = keys.part(inside, len(keys))
             if len(keys):
                 self._batch = None
@@ -121,10 +121,10 @@ class Stripes:
 
     def following(self, keys: Keys) -> list[int]:
         """Return the stripes that may hold one of these rows and that no earlier call returned."""
-        found = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
-        if found:
-            self._next = found[-1] + 1
-        return found
+        stripes = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
+        if stripes:
+            self._next = stripes[-1] + 1
+        return stripes
 
     def _may_hold(self, stripe: int, keys: Keys) -> bool:
         """Return whether one of the rows may be in a stripe, according to the stripe's bounds."""
@@ -138,5 +138,5 @@ class Stripes:
 
 def _run_length(numbers: pa.Array, start: int) -> int:
     rest = numbers.slice(start)
-    other = pc.index(pc.not_equal(rest, rest[0]), pa.scalar(True)).as_py()
-    return len(rest) if other < 0 else int(other)
+    end = pc.index(pc.not_equal(rest, rest[0]), pa.scalar(True)).as_py()
+    return len(rest) if end < 0 else int(end)

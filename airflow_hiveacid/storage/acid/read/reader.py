@@ -104,8 +104,8 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
         LocationPermissionError: reading the file is not permitted.
         StorageError: the file is missing, or reading failed for a different reason.
     """
-    wanted = chosen_columns(columns, data_columns)
-    schema = read_schema(wanted, timestamps)
+    selection = chosen_columns(columns, data_columns)
+    schema = read_schema(selection, timestamps)
     source = _source(file, stripes, batch_rows, tail)
     if file.kind is FileKind.DELETE:
         for root in source.identities():
@@ -117,7 +117,7 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
         source.tail,
         source.row_struct,
         columns,
-        wanted=wanted,
+        wanted=selection,
         form=timestamps,
         matching=matching,
         is_hives=is_hives,
@@ -166,11 +166,11 @@ def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tu
     """
     if names is None:
         return tuple(columns)
-    known = {column.name.lower(): column for column in columns}
+    by_name = {column.name.lower(): column for column in columns}
     for name in names:
-        if name.lower() not in known:
-            raise UnknownColumnError(table="read", column=name, known=tuple(known))
-    return tuple(known[name.lower()] for name in names)
+        if name.lower() not in by_name:
+            raise UnknownColumnError(table="read", column=name, known=tuple(by_name))
+    return tuple(by_name[name.lower()] for name in names)
 
 
 def read_schema(
@@ -195,9 +195,9 @@ def _source(
     tail = file.tail() if tail is None else tail
     is_original = file.kind is FileKind.ORIGINAL
     if has_acid_columns(tail) == is_original:
-        what = "the ACID columns" if is_original else "no ACID columns"
+        contents = "the ACID columns" if is_original else "no ACID columns"
         raise CorruptFileError(
-            path=file.path, reason=f"it has {what}, which contradicts the name of its directory"
+            path=file.path, reason=f"it has {contents}, which contradicts the name of its directory"
         )
     # Check the whole file even if only some stripes are read, because a row's update event may be
     # in a different stripe.
@@ -307,8 +307,8 @@ class _Source:
 
         If `fields` is empty, yield None indefinitely.
         """
-        nothing: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
-        return self._read(_column_ids(fields), timestamps) if fields else nothing
+        no_batches: Iterator[pa.RecordBatch | None] = itertools.repeat(None)
+        return self._read(_column_ids(fields), timestamps) if fields else no_batches
 
     def _read(
         self, ids: tuple[int, ...], timestamps: ShowTimestamps = ShowTimestamps.WHOLE

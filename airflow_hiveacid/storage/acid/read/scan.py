@@ -92,8 +92,8 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)
-    wanted = chosen_columns(columns, data_columns)
-    schema = scan_schema(wanted, with_identity=with_identity, timestamps=timestamps)
+    selection = chosen_columns(columns, data_columns)
+    schema = scan_schema(selection, with_identity=with_identity, timestamps=timestamps)
     chosen = [
         b for b in bucket_files(state, write_ids) if buckets is None or b.bucket_id in buckets
     ]

@@ -26,17 +26,17 @@ KeyBounds = tuple[tuple[int, int] | None, ...]
 
 def bounds_of(file: AcidFile, tail: OrcTail) -> list[KeyBounds]:
     """Return the bounds of every stripe, in file order."""
-    made = file.synthetic
+    identity = file.synthetic
     stripes = range(len(tail.stripes))
-    if made is None:
+    if identity is None:
         return [tuple(tail.integer_range(c, s) for c in IDENTITY_COLUMN_IDS) for s in stripes]
     ends = itertools.accumulate(stripe.rows for stripe in tail.stripes)
-    property_ = int(made.bucket_property)
+    property_ = int(identity.bucket_property)
     return [
         (
-            (int(made.write_id), int(made.write_id)),
+            (int(identity.write_id), int(identity.write_id)),
             (property_, property_),
-            (made.first_row_id + end - stripe.rows, made.first_row_id + end - 1),
+            (identity.first_row_id + end - stripe.rows, identity.first_row_id + end - 1),
         )
         for stripe, end in zip(tail.stripes, ends, strict=True)
     ]
@@ -48,16 +48,20 @@ def end_keys(file: AcidFile, bounds: Iterable[KeyBounds]) -> Iterator[tuple[Key,
     Identities are compared column by column, so the least value of each column forms a lower bound.
     """
     greatest = LONG_MAX if file.greatest_write_id is None else file.greatest_write_id
-    anything = ((file.least_write_id, greatest), (LONG_MIN, LONG_MAX), (LONG_MIN, LONG_MAX))
-    for known in bounds:
-        write_id, bucket, row = (a or b for a, b in zip(known, anything, strict=True))
+    defaults = ((file.least_write_id, greatest), (LONG_MIN, LONG_MAX), (LONG_MIN, LONG_MAX))
+    for ranges in bounds:
+        write_id, bucket, row = (a or b for a, b in zip(ranges, defaults, strict=True))
         yield (write_id[0], bucket[0], row[0]), (write_id[1], bucket[1], row[1])
 
 
 def meeting(found: Sequence[KeyBounds], wanted: Iterable[KeyBounds]) -> list[int]:
     """Return the indices of the stripes that may share a row with a stripe in `wanted`."""
-    others = list(wanted)
-    return [at for at, one in enumerate(found) if any(_may_overlap(one, other) for other in others)]
+    targets = list(wanted)
+    return [
+        number
+        for number, bounds in enumerate(found)
+        if any(_may_overlap(bounds, target) for target in targets)
+    ]
 
 
 def _may_overlap(one: KeyBounds, other: KeyBounds) -> bool:

@@ -44,11 +44,11 @@ def numbered(
     ends = np.cumsum(lengths[chosen])
     # A row's position in the file is this number plus the row's position in the chosen stripes.
     skipped = firsts[chosen] - (ends - lengths[chosen])
-    at = 0
+    start = 0
     for batch in batches:
-        positions = np.arange(at, at + batch.num_rows)
+        positions = np.arange(start, start + batch.num_rows)
         numbers = positions + skipped[np.searchsorted(ends, positions, "right")]
-        at += batch.num_rows
+        start += batch.num_rows
         yield _made(synthetic, synthetic.first_row_id + numbers), batch
 
 

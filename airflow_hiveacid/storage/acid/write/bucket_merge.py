@@ -149,14 +149,14 @@ def rows_to_decode(
 
     `count` is called with every batch that is read, after it was cut to the work's range.
     """
-    left = without(whole, work.inserts, work.stripes)
-    inserts = [file for file in work.inserts if file.key in left]
+    remainder = without(whole, work.inserts, work.stripes)
+    inserts = [file for file in work.inserts if file.key in remainder]
 
     def read(file: AcidFile) -> Iterator[pa.RecordBatch]:
         for batch in read_events(
             file,
             work.columns,
-            stripes=left[file.key],
+            stripes=remainder[file.key],
             timestamps=TimestampForm.PAIR,
             matching=Matching.UNAMBIGUOUS,
         ):
@@ -200,7 +200,7 @@ def _without_twins(
 
 def _has(file: AcidFile, key: Key) -> bool:
     keys = map(Keys.of, read_identity(file))
-    return any(one.count_up_to(key) > one.count_below(key) for one in keys if len(one))
+    return any(batch.count_up_to(key) > batch.count_below(key) for batch in keys if len(batch))
 
 
 def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
@@ -246,10 +246,10 @@ def _not_compactable(file: AcidFile, why: str) -> UnsupportedFileError:
 def _of_buckets(batch: pa.RecordBatch, buckets: frozenset[BucketId]) -> pa.RecordBatch:
     properties = batch.column(BUCKET_PROPERTY).to_numpy()
     distinct = properties[:1] if Keys.of(batch).is_one_run() else np.unique(properties)
-    wanted = [p for p in distinct if _bucket_id(int(p)) in buckets]
-    if len(wanted) == len(distinct):
+    matches = [p for p in distinct if _bucket_id(int(p)) in buckets]
+    if len(matches) == len(distinct):
         return batch
-    return batch.filter(pa.array(np.isin(properties, wanted)))
+    return batch.filter(pa.array(np.isin(properties, matches)))
 
 
 def _bucket_id(bucket_property: int) -> BucketId | None:
@@ -266,8 +266,8 @@ def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.Record
     """
     for batch in deletes:
         is_own = batch.column(ORIGINAL_WRITE_ID).to_numpy() == current_write_ids(batch)
-        wanted = is_own if own else np.logical_not(is_own)
-        yield batch.filter(pa.array(wanted))
+        mask = is_own if own else np.logical_not(is_own)
+        yield batch.filter(pa.array(mask))
 
 
 def write_file(

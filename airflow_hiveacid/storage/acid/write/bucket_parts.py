@@ -93,13 +93,16 @@ class SplitCompaction:
                 " in Hive: ALTER TABLE ... COMPACT 'major'",
             )
         files = [
-            _staged(self.work.staging, one.file, part.keys)
-            for part, one in zip(self.split.parts, done, strict=True)
-            if one.file is not None
+            _staged(self.work.staging, result.file, part.keys)
+            for part, result in zip(self.split.parts, done, strict=True)
+            if result.file is not None
         ]
         output = _rows_output(self.work)
         stripes = numbers_by_file(
-            (key, number) for one in done for key, found in one.whole.items() for number in found
+            (key, number)
+            for result in done
+            for key, numbers in result.whole.items()
+            for number in numbers
         )
         joined = replace(
             self.work,
@@ -108,8 +111,8 @@ class SplitCompaction:
             outputs=(output,),
             stripes=stripes,
         )
-        others = tuple(one for one in self.work.outputs if one != output)
-        return (joined, replace(self.work, inserts=(), outputs=others)) if others else (joined,)
+        deletes = tuple(name for name in self.work.outputs if name != output)
+        return (joined, replace(self.work, inserts=(), outputs=deletes)) if deletes else (joined,)
 
 
 def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction | None:
@@ -134,26 +137,26 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
     """
     (output,) = work.outputs
     whole = stripes_to_copy(work)
-    rows_read = sum(one.tail.stripes[one.number].rows for one in whole)
+    rows_read = sum(stripe.tail.stripes[stripe.number].rows for stripe in whole)
 
     def count(batch: pa.RecordBatch) -> None:
         nonlocal rows_read
         rows_read += batch.num_rows
 
     rows = rows_to_decode(work, output, whole, count)
-    parts = (None if isinstance(one, WholeStripe) else one for one in between(rows, whole))
+    parts = (None if isinstance(part, WholeStripe) else part for part in between(rows, whole))
     path = work.staging.part_path(bucket_file(work.bucket_id), attempt)
     file = write_file(work, output, parts, attempt, path)
     return CompactedPart(
         file=file,
-        whole=numbers_by_file((one.file.key, one.number) for one in whole),
+        whole=numbers_by_file((stripe.file.key, stripe.number) for stripe in whole),
         rows_read=rows_read,
     )
 
 
 def _rows_output(work: BucketCompaction) -> BaseName | DeltaName:
     """Return the result directory with insert events."""
-    (output,) = (one for one in work.outputs if not one.is_delete)
+    (output,) = (name for name in work.outputs if not name.is_delete)
     return output
 
 

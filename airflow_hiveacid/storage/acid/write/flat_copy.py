@@ -162,12 +162,12 @@ def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFi
     try:
         with storage_errors("write", path), out:
             copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first.tail, out.write)
-            for one in itertools.chain([first], filled):
+            for flat_file in itertools.chain([first], filled):
                 with (
-                    file_errors("read", one.tail.path),
-                    one.fs.open_input_file(one.tail.path) as source,
+                    file_errors("read", flat_file.tail.path),
+                    flat_file.fs.open_input_file(flat_file.tail.path) as source,
                 ):
-                    copy.add(source, one.tail, one.stripes)
+                    copy.add(source, flat_file.tail, flat_file.stripes)
             size = copy.finish(path)
     except BaseException:
         with contextlib.suppress(HiveAcidError):
@@ -191,7 +191,7 @@ def _filled(work: FlatCopy) -> Iterator[_Filled]:
         UnsupportedFileError: a part does not have the expected layout, or differs from earlier
             parts.
     """
-    alike: tuple[Compression, str | None] | None = None
+    expected: tuple[Compression, str | None] | None = None
     for part in work.sources:
         fs, path = open_location(part.uri)
         with file_errors("read", path):
@@ -200,12 +200,12 @@ def _filled(work: FlatCopy) -> Iterator[_Filled]:
         stripes = part.stripes(tail)
         if not stripes:
             continue
-        here = tail.compression, key_of(tail) if work.has_key else None
-        if alike not in (None, here):
+        layout = tail.compression, key_of(tail) if work.has_key else None
+        if expected not in (None, layout):
             raise UnsupportedFileError(
                 path=path, reason="its key or compression differs from that of the other files"
             )
-        alike = here
+        expected = layout
         yield _Filled(fs, tail, stripes)
 
 
@@ -389,10 +389,10 @@ class _AcidCopy(_PlainCopy):
                 streams.append(
                     replace(self._restated(source, tail, stream), column=stream.column + SHIFT)
                 )
-        for at, column in enumerate(identity, start=1):
+        for column_id, column in enumerate(identity, start=1):
             streams += (
-                StripeStream(kind=ROW_INDEX, column=at, content=column.row_index),
-                StripeStream(kind=DATA, column=at, content=column.data),
+                StripeStream(kind=ROW_INDEX, column=column_id, content=column.row_index),
+                StripeStream(kind=DATA, column=column_id, content=column.data),
             )
         # A stable sort keeps the order of a column's streams.
         streams.sort(key=lambda s: s.column)
@@ -408,17 +408,19 @@ class _AcidCopy(_PlainCopy):
     def _statistics(
         self, flat: pb.StripeStatistics, identity: Sequence[RunColumn], rows: int
     ) -> pb.StripeStatistics:
-        there = pb.ColumnStatistics(values=rows, has_null=False)
-        made = (column.statistics for column in identity)
-        return pb.StripeStatistics(columns=[there, *made, there, *self._restated_statistics(flat)])
+        struct = pb.ColumnStatistics(values=rows, has_null=False)
+        leaves = (column.statistics for column in identity)
+        return pb.StripeStatistics(
+            columns=[struct, *leaves, struct, *self._restated_statistics(flat)]
+        )
 
 
 def _restatements(
     nodes: Sequence[TypeNode],
 ) -> Mapping[int, Callable[[pb.ColumnStatistics], bool]]:
     """Return the functions that adapt column statistics, keyed by column ID in a flat file."""
-    found: dict[int, Callable[[pb.ColumnStatistics], bool]] = {}
+    functions: dict[int, Callable[[pb.ColumnStatistics], bool]] = {}
     for column_id, node in enumerate(nodes, start=1):
         if node.type == PrimitiveType("date"):
-            found[column_id] = as_dates
-    return found
+            functions[column_id] = as_dates
+    return functions

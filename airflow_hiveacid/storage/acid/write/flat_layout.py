@@ -118,11 +118,11 @@ def check_flat(
     """
     nodes = type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]
-    found = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
+    types = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
     if has_key:
         expected.append((TypeKind.STRING, (), 0, 0))
-    if found != expected:
-        raise UnsupportedFileError(path=tail.path, reason=f"its types are {found}, not {expected}")
+    if types != expected:
+        raise UnsupportedFileError(path=tail.path, reason=f"its types are {types}, not {expected}")
     if tail.row_index_stride != row_index_stride:
         raise UnsupportedFileError(
             path=tail.path, reason=f"its row index has a stride of {tail.row_index_stride}"
@@ -155,9 +155,9 @@ def key_of(tail: OrcTail) -> str:
         UnsupportedFileError: the rows have different values, or the statistics do not show the
             value.
     """
-    found = tail.statistics(len(tail.types) - 1)
-    if found is not None and found.values == tail.rows and found.strings.HasField("minimum"):
-        strings = found.strings
+    column = tail.statistics(len(tail.types) - 1)
+    if column is not None and column.values == tail.rows and column.strings.HasField("minimum"):
+        strings = column.strings
         if strings.HasField("maximum") and strings.minimum == strings.maximum:
             return bytes(strings.minimum).decode(errors="surrogateescape")
     raise UnsupportedFileError(path=tail.path, reason="its key column is not known to be constant")

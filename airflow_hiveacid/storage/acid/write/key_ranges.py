@@ -82,31 +82,31 @@ def split_bucket(inserts: Sequence[AcidFile], part_bytes: int) -> SplitBucket | 
 
 def numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
     """Group stripes, given by file key and number, by file; the numbers of a file ascend."""
-    found: dict[str, list[int]] = {}
+    by_file: dict[str, list[int]] = {}
     for key, number in stripes:
-        found.setdefault(key, []).append(number)
-    return {key: tuple(sorted(numbers)) for key, numbers in found.items()}
+        by_file.setdefault(key, []).append(number)
+    return {key: tuple(sorted(numbers)) for key, numbers in by_file.items()}
 
 
 def _limits(stripes: Sequence[_Stripe], part_bytes: int) -> list[Key]:
     """Return the last identities of all parts but the last."""
-    found: list[Key] = []
+    limits: list[Key] = []
     size = 0
-    ordered = sorted(stripes, key=lambda one: one.last)
-    for one, following in itertools.pairwise(ordered):
-        size += one.length
-        if size >= part_bytes and one.last < following.last:
-            found.append(one.last)
+    ordered = sorted(stripes, key=lambda stripe: stripe.last)
+    for stripe, following in itertools.pairwise(ordered):
+        size += stripe.length
+        if size >= part_bytes and stripe.last < following.last:
+            limits.append(stripe.last)
             size = 0
-    return found
+    return limits
 
 
 def _part(keys: KeyRange, stripes: Sequence[_Stripe]) -> Part:
-    found = [one for one in stripes if keys.may_contain_some(one.first, one.last)]
+    matches = [stripe for stripe in stripes if keys.may_contain_some(stripe.first, stripe.last)]
     return Part(
         keys=keys,
-        inserts=tuple({one.file.key: one.file for one in found}.values()),
-        stripes=numbers_by_file((one.file.key, one.number) for one in found),
+        inserts=tuple({stripe.file.key: stripe.file for stripe in matches}.values()),
+        stripes=numbers_by_file((stripe.file.key, stripe.number) for stripe in matches),
     )
 
 

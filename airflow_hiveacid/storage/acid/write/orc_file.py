@@ -52,7 +52,7 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
         nodes: The types of the columns that contain values. A file of delete events has no such
             columns.
     """
-    texts = sum(is_text(below.type) for node in nodes for below in node.walk())
+    texts = sum(is_text(node.type) for top in nodes for node in top.walk())
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
 
 

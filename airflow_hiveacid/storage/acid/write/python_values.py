@@ -30,15 +30,15 @@ _DECIMAL_BYTES: Final = 16
 
 def undecodable(rows: pa.StructArray, nodes: Sequence[TypeNode]) -> frozenset[int]:
     """Return the ORC column IDs of the text columns with values that are not UTF-8."""
-    found = (_undecodable(values, node) for values, node in zip(rows.flatten(), nodes, strict=True))
-    return frozenset(itertools.chain.from_iterable(found))
+    ids = (_undecodable(values, node) for values, node in zip(rows.flatten(), nodes, strict=True))
+    return frozenset(itertools.chain.from_iterable(ids))
 
 
 def _undecodable(values: pa.Array, node: TypeNode) -> Iterator[int]:
     if pa.types.is_string(values.type) and not is_utf8(values):
         yield node.column_id
-    for child, below in zip(_items(values), node.children, strict=False):
-        yield from _undecodable(child, below)
+    for child, child_node in zip(_items(values), node.children, strict=False):
+        yield from _undecodable(child, child_node)
 
 
 def _items(values: pa.Array) -> list[pa.Array]:
@@ -82,10 +82,10 @@ class PythonValues:
         if pa.types.is_struct(arrow):
             return self.of_struct(values, node.children)
         if pa.types.is_nested(arrow):
-            below = [self.of(v, n) for v, n in zip(_items(values), node.children, strict=True)]
+            children = [self.of(v, n) for v, n in zip(_items(values), node.children, strict=True)]
             if pa.types.is_list(arrow):
-                return _cut(values, below[0], list)
-            pairs = list(zip(*below, strict=True))
+                return _cut(values, children[0], list)
+            pairs = list(zip(*children, strict=True))
             return _cut(values, pairs, functools.partial(self._mapping, node))
         if pa.types.is_decimal128(arrow):
             return _masked(values, _unscaled(values))

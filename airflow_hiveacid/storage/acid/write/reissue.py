@@ -77,10 +77,10 @@ def reissue(work: Reissue) -> int:
     with file_errors("read", source):
         tail = read_tail(fs, source)
     _check_ours(tail, work.old)
-    there, target = open_location(work.target)
-    make_directory(there, posixpath.dirname(target))
+    target_fs, target = open_location(work.target)
+    make_directory(target_fs, posixpath.dirname(target))
     with storage_errors("write", target):
-        out = there.open_output_stream(target, compression=None)
+        out = target_fs.open_output_stream(target, compression=None)
     try:
         with (
             storage_errors("write", target),
@@ -91,7 +91,7 @@ def reissue(work: Reissue) -> int:
             return _copy(content, tail, work.new, StripeWriter(out.write, tail.compression))
     except BaseException:
         with contextlib.suppress(HiveAcidError):
-            delete_file(there, target)
+            delete_file(target_fs, target)
         raise
 
 
@@ -101,9 +101,9 @@ def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
     Raises:
         UnsupportedFileError: the file contains other events.
     """
-    wanted = {OPERATION_COLUMN_ID: Operation.INSERT, **dict.fromkeys(_CHANGED, write_id)}
+    constants = {OPERATION_COLUMN_ID: Operation.INSERT, **dict.fromkeys(_CHANGED, write_id)}
     is_ours = all(
-        tail.integer_range(column) == (value, value) for column, value in wanted.items()
+        tail.integer_range(column) == (value, value) for column, value in constants.items()
     ) and len(tail.metadata.stripes) == len(tail.stripes)
     if tail.rows and not is_ours:
         raise UnsupportedFileError(

@@ -102,7 +102,7 @@ def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
         field_names=[column.name for column in columns],
     )
     leaves = [pb.Type(kind=kind) for kind in ROOT_KINDS[:-1]]
-    return [root, *leaves, row, *(_type(below) for node in nodes for below in node.walk())]
+    return [root, *leaves, row, *(_type(node) for top in nodes for node in top.walk())]
 
 
 def compose_tail(
@@ -134,7 +134,7 @@ def plain_types(columns: Sequence[Column]) -> list[pb.Type]:
         children=[node.column_id for node in nodes],
         field_names=[column.name for column in columns],
     )
-    return [root, *(_type(below) for node in nodes for below in node.walk())]
+    return [root, *(_type(node) for top in nodes for node in top.walk())]
 
 
 def whole_tail(

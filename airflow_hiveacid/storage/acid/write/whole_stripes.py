@@ -130,18 +130,23 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
         if (tail := _copyable_tail(file, columns, options)) is not None
     }
     numbers = {key: chosen.get(key, range(len(tail.stripes))) for key, tail in tails.items()}
-    lengths = {key: [tails[key].stripes[n].length for n in found] for key, found in numbers.items()}
-    least = least_bytes or least_length(itertools.chain.from_iterable(lengths.values()))
-    copyable = {key: tail for key, tail in tails.items() if max(lengths[key]) >= least}
+    lengths = {
+        key: [tails[key].stripes[n].length for n in stripe_numbers]
+        for key, stripe_numbers in numbers.items()
+    }
+    threshold = least_bytes or least_length(itertools.chain.from_iterable(lengths.values()))
+    copyable = {key: tail for key, tail in tails.items() if max(lengths[key]) >= threshold}
     if not copyable:
         return ()
     stays = partial(_stays, write_ids=write_ids, bucket_id=bucket_id)
     ranges = [
-        found
+        stripe_range
         for file in inserts
-        for found in _ranges(file, copyable.get(file.key), numbers.get(file.key, ()), least, stays)
+        for stripe_range in _ranges(
+            file, copyable.get(file.key), numbers.get(file.key, ()), threshold, stays
+        )
     ]
-    alone = [one for one in _apart(ranges) if keys.contains(one.first, one.last)]
+    alone = [stripe for stripe in _apart(ranges) if keys.contains(stripe.first, stripe.last)]
     return _untouched(alone, deletes, write_ids) if alone else ()
 
 
@@ -162,10 +167,10 @@ def least_length(lengths: Iterable[int]) -> int:
         True
     """
     small = [length for length in lengths if length < LARGE_BYTES]
-    least = LEAST_BYTES
-    while least < LARGE_BYTES and sum(length >= least for length in small) > MOST_SMALL:
-        least *= 2
-    return least
+    threshold = LEAST_BYTES
+    while threshold < LARGE_BYTES and sum(length >= threshold for length in small) > MOST_SMALL:
+        threshold *= 2
+    return threshold
 
 
 def without(
@@ -178,19 +183,21 @@ def without(
     The value None means all stripes of the file. A file is not in the dict if all its chosen
     stripes are in `whole`.
     """
-    left: dict[str, tuple[int, ...] | None] = {file.key: chosen.get(file.key) for file in inserts}
+    remainder: dict[str, tuple[int, ...] | None] = {
+        file.key: chosen.get(file.key) for file in inserts
+    }
     for key, stripes in itertools.groupby(
-        sorted(whole, key=lambda one: one.file.key), key=lambda one: one.file.key
+        sorted(whole, key=lambda stripe: stripe.file.key), key=lambda stripe: stripe.file.key
     ):
-        gone = list(stripes)
-        numbers = {one.number for one in gone}
-        own = chosen.get(key, range(len(gone[0].tail.stripes)))
+        file_stripes = list(stripes)
+        numbers = {stripe.number for stripe in file_stripes}
+        own = chosen.get(key, range(len(file_stripes[0].tail.stripes)))
         rest = tuple(n for n in own if n not in numbers)
         if rest:
-            left[key] = rest
+            remainder[key] = rest
         else:
-            del left[key]
-    return left
+            del remainder[key]
+    return remainder
 
 
 def between(
@@ -285,7 +292,7 @@ def _copyable(
     file: AcidFile, tail: OrcTail, numbers: Iterable[int], least: int
 ) -> dict[int, StripeContent]:
     """Return the contents of the stripes that can be copied, by stripe number."""
-    found = {}
+    contents = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
         for number in numbers:
             if tail.stripes[number].length < least:
@@ -293,8 +300,8 @@ def _copyable(
             with suppress(UnsupportedFileError):
                 content = stripe_content(source, tail, number)
                 if content.writer_time_zone in UTC_ZONES:
-                    found[number] = content
-    return found
+                    contents[number] = content
+    return contents
 
 
 def _range(
@@ -338,30 +345,31 @@ def _stays(batch: pa.RecordBatch, *, write_ids: ValidWriteIdList, bucket_id: Buc
 
 def _apart(ranges: Sequence[_Range]) -> list[WholeStripe]:
     """Return the stripes with identity ranges that overlap no other range, in identity order."""
-    ordered = sorted(ranges, key=lambda one: (one.first, one.last))
-    following = [one.first for one in ordered[1:]]
-    found: list[WholeStripe] = []
+    ordered = sorted(ranges, key=lambda r: (r.first, r.last))
+    following = [stripe_range.first for stripe_range in ordered[1:]]
+    stripes: list[WholeStripe] = []
     reached: Key | None = None
-    for one, after in itertools.zip_longest(ordered, following):
-        is_alone = (reached is None or reached < one.first) and (after is None or one.last < after)
-        if one.whole is not None and is_alone:
-            found.append(one.whole)
-        reached = one.last if reached is None else max(reached, one.last)
-    return found
+    for stripe_range, next_first in itertools.zip_longest(ordered, following):
+        starts_alone = reached is None or reached < stripe_range.first
+        ends_alone = next_first is None or stripe_range.last < next_first
+        if stripe_range.whole is not None and starts_alone and ends_alone:
+            stripes.append(stripe_range.whole)
+        reached = stripe_range.last if reached is None else max(reached, stripe_range.last)
+    return stripes
 
 
 def _untouched(
     stripes: Sequence[WholeStripe], deletes: Sequence[AcidFile], write_ids: ValidWriteIdList
 ) -> tuple[WholeStripe, ...]:
     """Return the stripes in which no row has a visible delete event."""
-    near = [d for d in deletes if any(d.may_overlap(one.file) for one in stripes)]
+    candidates = [d for d in deletes if any(d.may_overlap(stripe.file) for stripe in stripes)]
     touched: set[int] = set()
-    for batch in visible_in(near, write_ids):
+    for batch in visible_in(candidates, write_ids):
         keys = Keys.of(batch)
         start, stop = keys.at(0), keys.at(-1)
-        for at, one in enumerate(stripes):
-            if at in touched or one.last < start or stop < one.first:
+        for index, stripe in enumerate(stripes):
+            if index in touched or stripe.last < start or stop < stripe.first:
                 continue
-            if keys.count_up_to(one.last) > keys.count_below(one.first):
-                touched.add(at)
-    return tuple(one for at, one in enumerate(stripes) if at not in touched)
+            if keys.count_up_to(stripe.last) > keys.count_below(stripe.first):
+                touched.add(index)
+    return tuple(stripe for index, stripe in enumerate(stripes) if index not in touched)

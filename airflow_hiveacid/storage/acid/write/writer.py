@@ -223,13 +223,13 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
             if schema.equals(self._schema):
                 return
             raise self._mismatch("(all)", self._schema, schema)
-        wanted = self._default_schema
-        if schema.names != wanted.names:
-            raise self._mismatch("(all)", wanted, schema)
+        expected_schema = self._default_schema
+        if schema.names != expected_schema.names:
+            raise self._mismatch("(all)", expected_schema, schema)
         check_row_type(self._table, self._columns, schema.field(ROW).type)
-        wanted = root_schema(schema.field(ROW).type)
-        if schema.types != wanted.types:
-            raise self._mismatch("(ACID columns)", wanted, schema)
+        expected_schema = root_schema(schema.field(ROW).type)
+        if schema.types != expected_schema.types:
+            raise self._mismatch("(ACID columns)", expected_schema, schema)
         self._schema = schema.remove_metadata()
 
     def _mismatch(self, column: str, wanted: pa.Schema, found: pa.Schema) -> TypeMismatchError:

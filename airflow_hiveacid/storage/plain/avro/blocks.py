@@ -79,9 +79,9 @@ def blocks_of(source: BoundedSource, codec: str) -> Iterator[Block]:
         data = source.read(size)
         if len(data) < size or source.read(SYNC_BYTES) != sync:
             raise ValueError("a block does not end where its header states")
-        most = max(_SMALL_BLOCK_BYTES, _MOST_EXPANSION * len(data))
-        content = _EXPAND[codec](data, most)
-        if len(content) > most:
+        limit = max(_SMALL_BLOCK_BYTES, _MOST_EXPANSION * len(data))
+        content = _EXPAND[codec](data, limit)
+        if len(content) > limit:
             raise ValueError("a block expands to more than the allowed size")
         if not 0 <= records <= max(_MOST_EMPTY_RECORDS, len(content)):
             raise ValueError(f"a block of {len(content)} bytes counts {records} records")

@@ -133,10 +133,10 @@ def avro_rows(
         decoded = _records(library, reader, blocks)
         while records := list(itertools.islice(decoded, rows)):
             values = _decoded(file.path, records, shape)
-            found = dict(zip(stored, values.flatten(), strict=True))
+            arrays = dict(zip(stored, values.flatten(), strict=True))
             columns = [
-                _converted(target, found[name], type_, name)
-                if name in found
+                _converted(target, arrays[name], type_, name)
+                if name in arrays
                 else pa.nulls(len(records), read_type(type_, timestamps))
                 for name, type_ in types.items()
             ]
@@ -181,9 +181,9 @@ def _damages(library: ModuleType, path: str) -> Iterator[None]:
 
 
 def _damage_types(library: ModuleType) -> tuple[type[BaseException], ...]:
-    known = (*_DAMAGES, library.schema.SchemaParseException)
+    error_types = (*_DAMAGES, library.schema.SchemaParseException)
     snappy = sys.modules.get("cramjam")  # fastavro imports cramjam if available
-    return known if snappy is None else (*known, snappy.DecompressionError)
+    return error_types if snappy is None else (*error_types, snappy.DecompressionError)
 
 
 def _blocks(library: ModuleType, source: pa.NativeFile, path: str) -> tuple[Any, Iterator[Block]]:
@@ -224,7 +224,7 @@ def _records(
 def _without_times(schema: Schema) -> Schema:
     """Return the schema with the types of the stored numbers instead of dates and timestamps."""
     if isinstance(schema, list):
-        return [_without_times(one) for one in schema]
+        return [_without_times(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     cleaned = {
@@ -298,8 +298,8 @@ def _converted(target: _Target, array: pa.Array, wanted: HiveType, name: str) ->
             )
         case StructType(fields=fields):
             parts = [
-                _converted(target, array.field(at), type_, name)
-                for at, (_, type_) in enumerate(fields)
+                _converted(target, array.field(index), type_, name)
+                for index, (_, type_) in enumerate(fields)
             ]
             return pa.StructArray.from_arrays(
                 parts, fields=list(read_type(wanted, target.form)), mask=_mask(array)

@@ -126,14 +126,14 @@ def check_avro_alike(table: TableInfo, partitions: Iterable[PartitionInfo]) -> N
     if table.storage.format is not FileFormat.AVRO:
         return
     types = {column.name: column.type for column in table.columns}
-    for one in partitions:
-        for column in one.columns or ():
+    for partition in partitions:
+        for column in partition.columns or ():
             if types.get(column.name, column.type) != column.type:
                 raise UnsupportedTableError(
                     table=table.ref,
-                    detail=f"is Avro, and its partition {one.name} has the type {column.type} for"
-                    f" column {column.name}, not {types[column.name]}; give it the table's type"
-                    " with ALTER TABLE ... PARTITION (...) REPLACE COLUMNS",
+                    detail=f"is Avro, and its partition {partition.name} has the type"
+                    f" {column.type} for column {column.name}, not {types[column.name]}; give it"
+                    " the table's type with ALTER TABLE ... PARTITION (...) REPLACE COLUMNS",
                 )
 
 
@@ -146,28 +146,28 @@ def schema_of(name: str, columns: Sequence[Column]) -> Schema:
 
 def why_not(schema: Schema, wanted: HiveType) -> str | None:
     """Return why a stored type does not fit, as a phrase; None if it fits."""
-    found = _value_of(schema)
+    avro_type = _value_of(schema)
     match wanted:
         case ArrayType(element=element):
-            is_kind = _is_kind(found, "array")
-            return why_not(found["items"], element) if is_kind else _other(found, wanted)
+            is_kind = _is_kind(avro_type, "array")
+            return why_not(avro_type["items"], element) if is_kind else _other(avro_type, wanted)
         case MapType(value=value):
-            is_kind = _is_kind(found, "map")
-            return why_not(found["values"], value) if is_kind else _other(found, wanted)
+            is_kind = _is_kind(avro_type, "map")
+            return why_not(avro_type["values"], value) if is_kind else _other(avro_type, wanted)
         case StructType(fields=fields):
-            if not _is_kind(found, "record"):
-                return _other(found, wanted)
-            stored = {field["name"]: field["type"] for field in found["fields"]}
+            if not _is_kind(avro_type, "record"):
+                return _other(avro_type, wanted)
+            stored = {field["name"]: field["type"] for field in avro_type["fields"]}
             each = (why_not(stored[name], type_) for name, type_ in fields if name in stored)
             return next((why for why in each if why is not None), None)
         case CharType() | VarcharType():
-            is_text = _facts(found)[0] == "string"
-            return None if is_text else _other(found, wanted)
+            is_text = _facts(avro_type)[0] == "string"
+            return None if is_text else _other(avro_type, wanted)
         case _:
             allowed = [_facts(_leaf(wanted))]
             if wanted == PrimitiveType("bigint"):
                 allowed.append(_facts("int"))
-            return None if _facts(found) in allowed else _other(found, wanted)
+            return None if _facts(avro_type) in allowed else _other(avro_type, wanted)
 
 
 def _why_unknown(wanted: HiveType) -> str | None:
@@ -203,13 +203,13 @@ def _schema(wanted: HiveType, counter: Iterator[int]) -> Schema:
         case MapType(value=value):
             return {"type": "map", "values": _nullable(value, counter)}
         case StructType(fields=fields):
-            below = [_field(name, type_, counter) for name, type_ in fields]
+            record_fields = [_field(name, type_, counter) for name, type_ in fields]
             # Avro records need names. Like Hive, put a number into each record's name.
             return {
                 "type": "record",
                 "name": f"record_{next(counter)}",
                 "namespace": "",
-                "fields": below,
+                "fields": record_fields,
             }
         case CharType(length=length):
             return {"type": "string", "logicalType": "char", "maxLength": length}
@@ -229,8 +229,8 @@ def _leaf(wanted: HiveType) -> Schema:
 def _value_of(schema: Schema) -> Schema:
     """Return the schema of the values that are not NULL; a union of several types is unchanged."""
     if isinstance(schema, list):
-        others = [one for one in schema if one != "null"]
-        return others[0] if len(others) == 1 else schema
+        branches = [branch for branch in schema if branch != "null"]
+        return branches[0] if len(branches) == 1 else schema
     return schema
 
 

@@ -83,8 +83,8 @@ class AvroWriter(StreamWriter):
 
     def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
         for array in _times_in(values):
-            least = pc.min(array.cast(pa.int32() if array.type == pa.date32() else pa.int64()))
-            if least.is_valid and least.as_py() < _OLDEST[array.type]:
+            minimum = pc.min(array.cast(pa.int32() if array.type == pa.date32() else pa.int64()))
+            if minimum.is_valid and minimum.as_py() < _OLDEST[array.type]:
                 raise TypeMismatchError(
                     table=self._table,
                     column=node.name,

@@ -102,15 +102,15 @@ def fitting_rows(metadata: pq.FileMetaData, names: Sequence[str] | None, most: i
     The row group with the most bytes per row determines the result. The result is an estimate,
     because a file may store a repeated value only once.
     """
-    schema, wanted = metadata.schema, None if names is None else frozenset(names)
+    schema, name_set = metadata.schema, None if names is None else frozenset(names)
     columns = [
-        at
-        for at in range(len(schema))
-        if wanted is None or schema.column(at).path.partition(".")[0] in wanted
+        index
+        for index in range(len(schema))
+        if name_set is None or schema.column(index).path.partition(".")[0] in name_set
     ]
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        size = sum(_bytes_of(group.column(at)) for at in columns)
+        size = sum(_bytes_of(group.column(index)) for index in columns)
         if size:
             most = min(most, BATCH_BYTES * group.num_rows // size)
     return max(_FEWEST_ROWS, most)

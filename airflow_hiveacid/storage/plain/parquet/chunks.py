@@ -69,7 +69,7 @@ def require_readable_chunks(source: pa.NativeFile, metadata: pq.FileMetaData, pa
     except (LookupError, RecursionError) as error:
         raise CorruptFileError(path=path, reason="Parquet: its footer cannot be parsed") from error
     schema = metadata.schema
-    columns = [schema.column(at) for at in range(len(schema))]
+    columns = [schema.column(index) for index in range(len(schema))]
     expected = [
         (_TYPES.index(c.physical_type), c.max_repetition_level, c.max_definition_level)
         for c in columns
@@ -109,11 +109,11 @@ def _contradiction(
         return "has bounds that are too short for its type"
     if chunk.has_text_bytes and chunk.type != _BYTE_ARRAY:
         return "has a size of texts, but is no text"
-    for counts, most in (
+    for counts, max_level in (
         (chunk.repetitions, most_repetitions),
         (chunk.definitions, most_definitions),
     ):
-        if counts and counts != most + 1:
+        if counts and counts != max_level + 1:
             return "has numbers of levels that do not fit the schema"
     return None
 
@@ -142,128 +142,130 @@ class _Chunks:
         }
         self._description: _Fields = {
             _TYPE: self._type,
-            _STATISTICS: lambda at: _struct(data, at, self._statistics),
-            _SIZE_STATISTICS: lambda at: _struct(data, at, self._sizes),
+            _STATISTICS: lambda offset: _struct(data, offset, self._statistics),
+            _SIZE_STATISTICS: lambda offset: _struct(data, offset, self._sizes),
         }
         self._chunk: _Fields = {
-            _META_DATA: lambda at: _struct(data, at, self._description),
+            _META_DATA: lambda offset: _struct(data, offset, self._description),
             _CRYPTO_METADATA: self._encrypted,
         }
-        self._group: _Fields = {_COLUMNS: lambda at: _list(data, at, self._add_chunk)}
-        _struct(data, 0, {_ROW_GROUPS: lambda at: _list(data, at, self._add_group)})
+        self._group: _Fields = {_COLUMNS: lambda offset: _list(data, offset, self._add_chunk)}
+        _struct(data, 0, {_ROW_GROUPS: lambda offset: _list(data, offset, self._add_group)})
 
     @property
     def _last(self) -> _Chunk:
         return self.groups[-1][-1]
 
-    def _add_group(self, at: int) -> int:
+    def _add_group(self, offset: int) -> int:
         self.groups.append([])
-        return _struct(self._data, at, self._group)
+        return _struct(self._data, offset, self._group)
 
-    def _add_chunk(self, at: int) -> int:
+    def _add_chunk(self, offset: int) -> int:
         self.groups[-1].append(_Chunk())
-        return _struct(self._data, at, self._chunk)
+        return _struct(self._data, offset, self._chunk)
 
-    def _encrypted(self, at: int) -> int:
+    def _encrypted(self, offset: int) -> int:
         self._last.is_encrypted = True
-        return _skip(self._data, at, _STRUCT)
+        return _skip(self._data, offset, _STRUCT)
 
-    def _type(self, at: int) -> int:
-        value, at = _unsigned(self._data, at)
+    def _type(self, offset: int) -> int:
+        value, offset = _unsigned(self._data, offset)
         self._last.type = value >> 1
-        return at
+        return offset
 
-    def _bound(self, at: int) -> int:
-        length, at = _unsigned(self._data, at)
+    def _bound(self, offset: int) -> int:
+        length, offset = _unsigned(self._data, offset)
         self._last.bounds.append(length)
-        return at + length
+        return offset + length
 
-    def _text_bytes(self, at: int) -> int:
+    def _text_bytes(self, offset: int) -> int:
         self._last.has_text_bytes = True
-        return _skip(self._data, at, _INTEGERS[0])
+        return _skip(self._data, offset, _INTEGERS[0])
 
-    def _repetitions(self, at: int) -> int:
-        self._last.repetitions = _count(self._data, at)[0]
-        return _skip(self._data, at, _LIST)
+    def _repetitions(self, offset: int) -> int:
+        self._last.repetitions = _count(self._data, offset)[0]
+        return _skip(self._data, offset, _LIST)
 
-    def _definitions(self, at: int) -> int:
-        self._last.definitions = _count(self._data, at)[0]
-        return _skip(self._data, at, _LIST)
+    def _definitions(self, offset: int) -> int:
+        self._last.definitions = _count(self._data, offset)[0]
+        return _skip(self._data, offset, _LIST)
 
 
-def _struct(data: bytes, at: int, read: _Fields) -> int:
+def _struct(data: bytes, offset: int, read: _Fields) -> int:
     """Read a struct; return its end.
 
     `read` maps the numbers of fields to functions that take a position and return the field's end.
     """
     number = 0
-    while head := data[at]:
-        at += 1
+    while head := data[offset]:
+        offset += 1
         kind = head & 15
         if head >> 4:
             number += head >> 4
         else:
-            value, at = _unsigned(data, at)
+            value, offset = _unsigned(data, offset)
             number = value >> 1
         if number in read:
-            at = read[number](at)
+            offset = read[number](offset)
         elif kind in _INTEGERS:
-            while data[at] > _LAST_OF_NUMBER:
-                at += 1
-            at += 1
+            while data[offset] > _LAST_OF_NUMBER:
+                offset += 1
+            offset += 1
         else:
-            at = _skip(data, at, kind)
-    return at + 1
+            offset = _skip(data, offset, kind)
+    return offset + 1
 
 
-def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+def _unsigned(data: bytes, offset: int) -> tuple[int, int]:
     value = shift = 0
-    while (byte := data[at]) > _LAST_OF_NUMBER:
+    while (byte := data[offset]) > _LAST_OF_NUMBER:
         value |= (byte & _LAST_OF_NUMBER) << shift
         shift += 7
-        at += 1
-    return value | byte << shift, at + 1
+        offset += 1
+    return value | byte << shift, offset + 1
 
 
-def _count(data: bytes, at: int) -> tuple[int, int, int]:
+def _count(data: bytes, offset: int) -> tuple[int, int, int]:
     """Return the number of elements of a list, their type, and the begin of the first element."""
-    head = data[at]
-    count, at = (head >> 4, at + 1) if head >> 4 != _LONG_LIST else _unsigned(data, at + 1)
-    return count, head & 15, at
+    head = data[offset]
+    count, offset = (
+        (head >> 4, offset + 1) if head >> 4 != _LONG_LIST else _unsigned(data, offset + 1)
+    )
+    return count, head & 15, offset
 
 
-def _list(data: bytes, at: int, read: Callable[[int], int]) -> int:
-    count, _, at = _count(data, at)
+def _list(data: bytes, offset: int, read: Callable[[int], int]) -> int:
+    count, _, offset = _count(data, offset)
     for _ in range(count):
-        at = read(at)
-    return at
+        offset = read(offset)
+    return offset
 
 
-def _skip(data: bytes, at: int, kind: int) -> int:
+def _skip(data: bytes, offset: int, kind: int) -> int:
     """Return the end of a value."""
     if kind in _INTEGERS:
-        return _unsigned(data, at)[1]
+        return _unsigned(data, offset)[1]
     if kind == _BINARY:
-        length, at = _unsigned(data, at)
-        return at + length
+        length, offset = _unsigned(data, offset)
+        return offset + length
     if kind == _STRUCT:
-        return _struct(data, at, {})
+        return _struct(data, offset, {})
     if kind in (_LIST, _SET, _MAP):
-        return _skip_elements(data, at, kind)
-    return at + _FIXED[kind]
+        return _skip_elements(data, offset, kind)
+    return offset + _FIXED[kind]
 
 
-def _skip_elements(data: bytes, at: int, kind: int) -> int:
+def _skip_elements(data: bytes, offset: int, kind: int) -> int:
     if kind == _MAP:
-        count, at = _unsigned(data, at)
-        kinds = [data[at] >> 4, data[at] & 15] if count else []
-        at += bool(count)
+        count, offset = _unsigned(data, offset)
+        kinds = [data[offset] >> 4, data[offset] & 15] if count else []
+        offset += bool(count)
     else:
-        count, element, at = _count(data, at)
+        count, element, offset = _count(data, offset)
         kinds = [element]
     # A boolean element takes a byte, so each step ends nearer to the end of the bytes.
-    kinds = [_BYTE if one in (_TRUE, _FALSE) else one for one in kinds]
+    kinds = [_BYTE if element_kind in (_TRUE, _FALSE) else element_kind for element_kind in kinds]
     for _ in range(count):
-        for one in kinds:
-            at = _skip(data, at, one)
-    return at
+        for element_kind in kinds:
+            offset = _skip(data, offset, element_kind)
+    return offset

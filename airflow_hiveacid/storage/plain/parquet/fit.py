@@ -62,8 +62,8 @@ class FieldPositions:
     def __init__(self, fields: Iterable[pa.Field], path: str) -> None:
         self._path = path
         self._positions: dict[str, list[int]] = {}
-        for at, field in enumerate(fields):
-            self._positions.setdefault(field.name.lower(), []).append(at)
+        for position, field in enumerate(fields):
+            self._positions.setdefault(field.name.lower(), []).append(position)
 
     def of(self, name: str) -> int | None:
         """Return the position of a name, or None if the name is missing.
@@ -71,10 +71,10 @@ class FieldPositions:
         Raises:
             UnsupportedFileError: several columns have this name.
         """
-        found = self._positions.get(name.lower(), [])
-        if len(found) > 1:
+        positions = self._positions.get(name.lower(), [])
+        if len(positions) > 1:
             raise UnsupportedFileError(path=self._path, reason=f"it has several columns {name!r}")
-        return found[0] if found else None
+        return positions[0] if positions else None
 
 
 def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | None:
@@ -173,9 +173,9 @@ def _fit_all(
 ) -> bool:
     positions = FieldPositions(found, "a struct")
     return all(
-        at is None or _fits(facts, found.field(at).type, type_)
+        position is None or _fits(facts, found.field(position).type, type_)
         for name, type_ in fields
-        for at in (positions.of(name),)
+        for position in (positions.of(name),)
     )
 
 

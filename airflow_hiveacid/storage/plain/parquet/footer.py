@@ -208,7 +208,7 @@ def methods_in(file: PlainFile) -> frozenset[str]:
         metadata = open_parquet(source).metadata
         require_readable_chunks(source, metadata, file.path)
         groups = map(metadata.row_group, range(metadata.num_row_groups))
-        chunks = [group.column(at) for group in groups for at in range(group.num_columns)]
+        chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
     return frozenset().union(*({chunk.compression, *chunk.encodings} for chunk in chunks))
 
 
@@ -240,7 +240,7 @@ def facts_of(
         CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
     """
     metadata = opened.metadata
-    rows = sum(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
+    rows = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
     if rows != metadata.num_rows:
         raise CorruptFileError(
             path=path,
@@ -266,7 +266,7 @@ def facts_of(
 
 
 def _wide_decimals(schema: pq.ParquetSchema) -> dict[str, str]:
-    columns = (schema.column(at) for at in range(len(schema)))
+    columns = (schema.column(index) for index in range(len(schema)))
     return {
         column.path.partition(".")[0]: f"a decimal({column.precision},{column.scale}) in"
         f" {column.length} bytes"
@@ -276,17 +276,17 @@ def _wide_decimals(schema: pq.ParquetSchema) -> dict[str, str]:
 
 
 def _clock(schema: pq.ParquetSchema) -> TimestampStorage:
-    found = set()
-    for at in range(len(schema)):
-        column = schema.column(at)
+    storages = set()
+    for index in range(len(schema)):
+        column = schema.column(index)
         if column.physical_type == _INT96:
-            found.add(TimestampStorage.INSTANT)
+            storages.add(TimestampStorage.INSTANT)
         elif column.logical_type.type == _TIMESTAMP:
             is_instant = json.loads(column.logical_type.to_json())["isAdjustedToUTC"]
-            found.add(TimestampStorage.UTC if is_instant else TimestampStorage.WALL)
-    if not found:
+            storages.add(TimestampStorage.UTC if is_instant else TimestampStorage.WALL)
+    if not storages:
         return TimestampStorage.NONE
-    return found.pop() if len(found) == 1 else TimestampStorage.MIXED
+    return storages.pop() if len(storages) == 1 else TimestampStorage.MIXED
 
 
 def _created_by(metadata: pq.FileMetaData) -> str:
@@ -302,12 +302,12 @@ def _numbers(metadata: pq.FileMetaData) -> list[int]:
     if _created_by(metadata).startswith(_JAVA):
         return []
     schema = metadata.schema
-    return [at for at in range(len(schema)) if schema.column(at).physical_type in _FLOATING]
+    return [i for i in range(len(schema)) if schema.column(i).physical_type in _FLOATING]
 
 
 def _days(schema: pq.ParquetSchema) -> list[int]:
     """Return the positions of columns with dates."""
-    return [at for at in range(len(schema)) if schema.column(at).logical_type.type == _DATE]
+    return [i for i in range(len(schema)) if schema.column(i).logical_type.type == _DATE]
 
 
 def _without_nan(metadata: pq.FileMetaData, numbers: Sequence[int]) -> frozenset[str]:
@@ -318,22 +318,26 @@ def _without_nan(metadata: pq.FileMetaData, numbers: Sequence[int]) -> frozenset
     """
     groups = range(metadata.num_row_groups)
     return frozenset(
-        metadata.schema.column(at).path.partition(".")[0]
-        for at in numbers
-        if any(metadata.row_group(group).column(at).is_stats_set for group in groups)
+        metadata.schema.column(index).path.partition(".")[0]
+        for index in numbers
+        if any(metadata.row_group(group).column(index).is_stats_set for group in groups)
     )
 
 
 def _least_day(metadata: pq.FileMetaData, days: Sequence[int]) -> int | None:
     """Return the earliest date in the file, but at most 0 (1970-01-01); None if it is unknown."""
-    least = 0
+    earliest = 0
     for group in range(metadata.num_row_groups if days else 0):
-        for at in days:
-            chunk = metadata.row_group(group).column(at)
-            found = chunk.statistics
-            if found is not None and found.has_null_count and found.null_count == chunk.num_values:
+        for index in days:
+            chunk = metadata.row_group(group).column(index)
+            statistics = chunk.statistics
+            if (
+                statistics is not None
+                and statistics.has_null_count
+                and statistics.null_count == chunk.num_values
+            ):
                 continue
-            if found is None or not found.has_min_max:
+            if statistics is None or not statistics.has_min_max:
                 return None
-            least = min(least, int(found.min_raw))
-    return least
+            earliest = min(earliest, int(statistics.min_raw))
+    return earliest

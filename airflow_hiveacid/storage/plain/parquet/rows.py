@@ -116,8 +116,8 @@ def parquet_rows(
         opened = open_parquet(source, "us")
         require_readable_chunks(source, opened.metadata, file.path)
         target = _Target(path=file.path, facts=facts_of(opened, file.path), form=timestamps)
-        found = FieldPositions(target.facts.schema, file.path)
-        positions = {name: found.of(name) if file.knows(name) else None for name in types}
+        field_positions = FieldPositions(target.facts.schema, file.path)
+        positions = {name: field_positions.of(name) if file.knows(name) else None for name in types}
         for name, type_ in types.items():
             position = positions[name]
             if position is None:
@@ -206,17 +206,17 @@ def _struct(
 ) -> pa.Array:
     array = values.array
     positions = FieldPositions(array.type, target.path)
-    parts, made = [], []
+    parts, arrow_fields = [], []
     for field_name, field_type in fields:
         type_ = read_type(field_type, target.form)
-        made.append(pa.field(field_name, type_))
-        at = positions.of(field_name)
+        arrow_fields.append(pa.field(field_name, type_))
+        position = positions.of(field_name)
         parts.append(
             pa.nulls(len(array), type_)
-            if at is None
-            else _converted(target, values.child(at), field_type, f"{name}.{field_name}")
+            if position is None
+            else _converted(target, values.child(position), field_type, f"{name}.{field_name}")
         )
-    return pa.StructArray.from_arrays(parts, fields=made, mask=_mask(array))
+    return pa.StructArray.from_arrays(parts, fields=arrow_fields, mask=_mask(array))
 
 
 def _unsliced(values: _Values) -> _Values:

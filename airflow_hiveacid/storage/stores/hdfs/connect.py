@@ -76,8 +76,8 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
         import hdfs_native  # noqa: PLC0415 - it may be missing if no table is on HDFS
 
         with hdfs_errors(root):
-            given = _in_reach_first(root, client_settings(settings))
-            make = partial(hdfs_native.Client, _by_token(root, settings), given)
+            overrides = _in_reach_first(root, client_settings(settings))
+            make = partial(hdfs_native.Client, _by_token(root, settings), overrides)
             client = within(answer_s(settings), make)  # the call may request a ticket from a KDC
     except TimeoutError as error:
         raise StoreUnavailableError(location=root, action="open", reason=str(error)) from error
@@ -113,13 +113,13 @@ def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     Observers are excluded. A client that has not changed anything would accept an observer's
     outdated answers.
     """
-    given = {**settings, **without_observers(settings)}
+    overrides = {**settings, **without_observers(settings)}
     for name in settings:
         if name.startswith(_NAME_NODES):
-            given[name] = ",".join(_names_in(settings[name]))
+            overrides[name] = ",".join(_names_in(settings[name]))
     if _most_name_nodes(settings) == 1:
-        given.setdefault(_ATTEMPTS, str(_LONE_ATTEMPTS))
-    return given
+        overrides.setdefault(_ATTEMPTS, str(_LONE_ATTEMPTS))
+    return overrides
 
 
 def _in_reach_first(root: str, given: dict[str, str]) -> dict[str, str]:

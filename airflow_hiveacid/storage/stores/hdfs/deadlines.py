@@ -45,7 +45,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     finally:
         if not is_over:  # the call timed out, or a signal handler raised an exception
             helper.is_left = True
-            _left.add(helper)
+            _abandoned.add(helper)
     if not is_over:
         raise TimeoutError(
             errno.ETIMEDOUT,
@@ -92,7 +92,7 @@ class _Helper:
 
 
 _idle: Final[list[_Helper]] = []
-_left: Final[weakref.WeakSet[_Helper]] = weakref.WeakSet()
+_abandoned: Final[weakref.WeakSet[_Helper]] = weakref.WeakSet()
 _is_used = False
 _is_forked = False
 
@@ -134,7 +134,7 @@ def _stop_left_calls() -> None:
     on, Python itself stops such a thread. In older versions, a signal stops the thread: the
     signal's handler waits indefinitely.
     """
-    running = [helper.thread for helper in _left if helper.thread.is_alive()]
+    running = [helper.thread for helper in _abandoned if helper.thread.is_alive()]
     if not running or sys.version_info >= (3, 14):
         return
     libc = ctypes.CDLL(None)

@@ -126,28 +126,28 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             OSError: access is not permitted, or the name node did not answer.
         """
         top = selector.base_dir.rstrip("/") or "/"
-        found = self._children(top, is_optional=selector.allow_not_found)
+        infos = self._children(top, is_optional=selector.allow_not_found)
         if selector.recursive:
             # If the top directory must exist, a subdirectory that vanishes during the listing is
             # also an error.
-            for one in found:  # `found` grows
-                if one.type == pafs.FileType.Directory:
-                    found += self._children(one.path, is_optional=selector.allow_not_found)
-        return found
+            for info in infos:  # `infos` grows
+                if info.type == pafs.FileType.Directory:
+                    infos += self._children(info.path, is_optional=selector.allow_not_found)
+        return infos
 
     def _children(self, top: str, *, is_optional: bool) -> list[pafs.FileInfo]:
         def ask() -> list[FileStatus]:
             return list(self._client.list_status(top, False))  # noqa: FBT003 - not recursive
 
         try:
-            found = self._ask(top, ask)
+            statuses = self._ask(top, ask)
         except FileNotFoundError:
             if is_optional:
                 return []
             raise
-        if len(found) == 1 and found[0].path == top:
+        if len(statuses) == 1 and statuses[0].path == top:
             raise NotADirectoryError(errno.ENOTDIR, "it is a file", self._where(top))
-        return [_info(one) for one in found]
+        return [_info(status) for status in statuses]
 
     # ---- directories -----------------------------------------------------------------------------
 
@@ -264,16 +264,16 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
 
     def _read(self, path: str) -> FileSource:
         look = partial(self._client.get_file_info, path)
-        known = self._ask(path, look)
+        status = self._ask(path, look)
         source = self._ask(path, partial(self._client.read, path))
         # Between the two calls, a shorter file may have replaced this file. So check the length
         # again.
-        if known.length > len(source) and self._ask(path, look).length > len(source):
+        if status.length > len(source) and self._ask(path, look).length > len(source):
             # Otherwise, a reader would mistake the end of the closed blocks for the end of the
             # file.
             raise OSError(
                 errno.EAGAIN,
-                f"{len(source)} of its {known.length} bytes can be read: {OPEN_FILE}",
+                f"{len(source)} of its {status.length} bytes can be read: {OPEN_FILE}",
                 self._where(path),
             )
         return source

@@ -50,15 +50,15 @@ class HdfsReader(FileReader):
 
     def _take(self, wanted: int, left: int) -> bytes:  # noqa: ARG002 - it reads nothing ahead
         with hdfs_errors(self._path):
-            found = within(
+            content = within(
                 _DATA_S + wanted / _SLOWEST_BYTES_PER_S,
                 partial(self._source.read_range, self._at, wanted),
             )
-        if len(found) != wanted:
+        if len(content) != wanted:
             raise OSError(
-                errno.EIO, f"received {len(found)} of {wanted} bytes at {self._at}", self._path
+                errno.EIO, f"received {len(content)} of {wanted} bytes at {self._at}", self._path
             )
-        return found
+        return content
 
 
 class HdfsWriter(FileWriter):

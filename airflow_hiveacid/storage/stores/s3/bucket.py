@@ -92,15 +92,15 @@ class S3Bucket:
         """
         try:
             with self.errors(key):
-                found = self._api.head_object(Bucket=self.name, Key=key)
+                answer = self._api.head_object(Bucket=self.name, Key=key)
         except FileNotFoundError:
             return None
         return StoredObject(
             key,
-            found["ContentLength"],
-            _whole_seconds(found["LastModified"]),
-            found["ETag"],
-            found["Metadata"].get(_MARK),
+            answer["ContentLength"],
+            _whole_seconds(answer["LastModified"]),
+            answer["ETag"],
+            answer["Metadata"].get(_MARK),
         )
 
     def has_any(self, prefix: str) -> bool:
@@ -226,9 +226,9 @@ class S3Bucket:
         Raises:
             OSError: an object cannot be deleted.
         """
-        for at in range(0, len(keys), _PAGE):
-            some = [{"Key": key} for key in keys[at : at + _PAGE]]
-            with self.errors(keys[at]):
+        for start in range(0, len(keys), _PAGE):
+            some = [{"Key": key} for key in keys[start : start + _PAGE]]
+            with self.errors(keys[start]):
                 answer = self._api.delete_objects(
                     Bucket=self.name, Delete={"Objects": some, "Quiet": True}
                 )
@@ -321,20 +321,20 @@ class S3Bucket:
                     raise
 
     def _conditionally(self, key: str, call: Any) -> None:  # noqa: ANN401 - a call of boto3's
-        for left in range(_CONFLICT_TRIES - 1, -1, -1):
+        for retries in range(_CONFLICT_TRIES - 1, -1, -1):
             with self.errors(key):
                 try:
                     call()
                 except answer_errors() as error:
-                    if code_of(error) != _CONFLICT or not left:
+                    if code_of(error) != _CONFLICT or not retries:
                         raise
                 else:
                     return
             time.sleep(_CONFLICT_PAUSE_S)
 
     def _is_marked(self, key: str, mark: str) -> bool:
-        found = self.look(key)
-        return found is not None and found.mark == mark
+        stored_object = self.look(key)
+        return stored_object is not None and stored_object.mark == mark
 
 
 def _marked(mark: str | None) -> dict[str, str]:

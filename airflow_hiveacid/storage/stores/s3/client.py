@@ -78,8 +78,8 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
         ) from error
     try:
         session = boto3.Session()
-        found = session.get_credentials()
-        if found is None:
+        credentials = session.get_credentials()
+        if credentials is None:
             raise ConfigurationError(_no_keys(bucket, settings))
         api = session.client(
             "s3",
@@ -103,7 +103,7 @@ def open_client(bucket: str, settings: Mapping[str, str]) -> S3Client:
             " credentials that AWS's tools find in this process"
         ) from error
     api.meta.events.register("before-call.s3.DeleteObjects", _say_md5)
-    return S3Client(bucket=bucket, api=api, source=str(found.method))
+    return S3Client(bucket=bucket, api=api, source=str(credentials.method))
 
 
 def content_md5(content: bytes) -> str:
@@ -141,14 +141,14 @@ def is_path_style(bucket: str, settings: Mapping[str, str]) -> bool:
 def region_of(bucket: str, settings: Mapping[str, str]) -> str:
     """Return the region for signatures, from the setting, the endpoint or the environment."""
     match = _AWS.fullmatch(setting_of(bucket, settings, "endpoint") or "")
-    named = setting_of(bucket, settings, "endpoint.region") or (match[1] if match else None)
-    return named or next((os.environ[n] for n in _REGIONS if os.environ.get(n)), _ANY_REGION)
+    region = setting_of(bucket, settings, "endpoint.region") or (match[1] if match else None)
+    return region or next((os.environ[n] for n in _REGIONS if os.environ.get(n)), _ANY_REGION)
 
 
 def setting_of(bucket: str, settings: Mapping[str, str], name: str) -> str | None:
     """Return an S3A setting without surrounding blanks; the bucket's setting takes precedence."""
-    found = settings.get(f"fs.s3a.bucket.{bucket}.{name}") or settings.get(f"fs.s3a.{name}")
-    return found and found.strip()
+    setting = settings.get(f"fs.s3a.bucket.{bucket}.{name}") or settings.get(f"fs.s3a.{name}")
+    return setting and setting.strip()
 
 
 def _no_keys(bucket: str, settings: Mapping[str, str]) -> str:

@@ -137,10 +137,10 @@ def _of_answer(error: boto.ClientError, path: str, source: str) -> OSError:
         return FileNotFoundError(errno.ENOENT, said, path)
     if code in TAKEN:
         return FileExistsError(errno.EEXIST, said, path)
-    found = _NUMBERS.get(code)
-    if found is None and status in _PASSING:
-        found = (errno.EAGAIN, _BUSY)
-    number, remedy = found or (errno.EIO, _one_line(error))
+    entry = _NUMBERS.get(code)
+    if entry is None and status in _PASSING:
+        entry = (errno.EAGAIN, _BUSY)
+    number, remedy = entry or (errno.EIO, _one_line(error))
     return OSError(number, f"{said}. {remedy}", path)
 
 

@@ -63,9 +63,9 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
 
     def _look(self, path: str) -> pafs.FileInfo:
         key = self._key(path)
-        found = self._bucket.look(key) if key else None
-        if found is not None:
-            return self._info(found)
+        stored_object = self._bucket.look(key) if key else None
+        if stored_object is not None:
+            return self._info(stored_object)
         if self._bucket.has_any(_prefix(key)) or not key:
             return pafs.FileInfo(path, pafs.FileType.Directory)
         return pafs.FileInfo(path, pafs.FileType.NotFound)
@@ -79,29 +79,29 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         prefix = _prefix(self._key(selector.base_dir))
         if selector.recursive:
             return list(self._tree(prefix))
-        found = {}
+        infos = {}
         for child in self._bucket.children(prefix):
             if isinstance(child, str):
                 path = f"{self._bucket.name}/{child.rstrip('/')}"
-                found[path] = pafs.FileInfo(path, pafs.FileType.Directory)
+                infos[path] = pafs.FileInfo(path, pafs.FileType.Directory)
             elif not _is_directory_mark(child.key):
                 info = self._info(child)
-                found[info.path] = info
-        return list(found.values())
+                infos[info.path] = info
+        return list(infos.values())
 
     def _tree(self, prefix: str) -> Iterator[pafs.FileInfo]:
-        seen: set[str] = set()
-        for found in self._bucket.below(prefix):
-            below = found.key[len(prefix) :]
-            parts = below.split("/")
+        directories: set[str] = set()
+        for stored_object in self._bucket.below(prefix):
+            relative_path = stored_object.key[len(prefix) :]
+            parts = relative_path.split("/")
             for count in range(1, len(parts)):
                 directory = prefix + "/".join(parts[:count])
-                if directory not in seen:
-                    seen.add(directory)
+                if directory not in directories:
+                    directories.add(directory)
                     path = f"{self._bucket.name}/{directory}"
                     yield pafs.FileInfo(path, pafs.FileType.Directory)
-            if not _is_directory_mark(found.key):
-                yield self._info(found)
+            if not _is_directory_mark(stored_object.key):
+                yield self._info(stored_object)
 
     # ---- directories -----------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         key = self._key(path)
         if not key:
             raise NotImplementedError(f"cannot empty s3a://{self._bucket.name}")
-        keys = [found.key for found in self._bucket.below(_prefix(key))]
+        keys = [stored_object.key for stored_object in self._bucket.below(_prefix(key))]
         if not keys:
             raise FileNotFoundError(errno.ENOENT, "there is nothing below it", path)
         self._delete(keys)
@@ -195,10 +195,10 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         Raises:
             OSError: the file does not exist, or reading is not permitted.
         """
-        found = self._bucket.look(self._key(path))
-        if found is None:
+        stored_object = self._bucket.look(self._key(path))
+        if stored_object is None:
             raise FileNotFoundError(errno.ENOENT, "it does not exist", path)
-        return pa.PythonFile(S3Reader(self._bucket, found), mode="r")
+        return pa.PythonFile(S3Reader(self._bucket, stored_object), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for writing; when it is closed, it appears or replaces an existing file.
@@ -278,8 +278,8 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
             OSError: access is not permitted, or the store did not answer.
         """
         return [
-            OpenUpload(f"{self._bucket.name}/{found.path}", found.upload_id, found.begun_s)
-            for found in self._bucket.uploads(_prefix(self._key(path)))
+            OpenUpload(f"{self._bucket.name}/{upload.path}", upload.upload_id, upload.begun_s)
+            for upload in self._bucket.uploads(_prefix(self._key(path)))
         ]
 
     def give_up(self, path: str, upload_id: str) -> None:

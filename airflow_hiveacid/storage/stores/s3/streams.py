@@ -49,11 +49,13 @@ class S3Reader(FileReader):
         return self._held[start : start + wanted]
 
     def _fetch(self, length: int) -> None:
-        found = self._found
-        content = self._bucket.read(found.key, self._at, length, found.tag)
+        stored_object = self._found
+        content = self._bucket.read(stored_object.key, self._at, length, stored_object.tag)
         if len(content) != length:
             raise OSError(
-                errno.EAGAIN, f"received {len(content)} of {length} bytes at {self._at}", found.key
+                errno.EAGAIN,
+                f"received {len(content)} of {length} bytes at {self._at}",
+                stored_object.key,
             )
         self._held_from, self._held = self._at, content
 
