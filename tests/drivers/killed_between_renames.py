@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores import staging
@@ -45,7 +46,7 @@ def main() -> None:
     die_after(int(sys.argv[2]))
     spark = open_session("dies")
     with connect(spec.metastore) as client:
-        update(JobContext(spark=spark, spec=spec, client=client, on_step=lambda _step: None))
+        update(JobContext(spark=spark, spec=spec, client=client, terms=JobTerms.of(spec)))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
-from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.fencing import FencingToken
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 
 class Handover:
@@ -43,7 +43,7 @@ class Handover:
         """Keep a replaced transaction open; `undo` ends its heartbeats and the transaction."""
         self._left[txn_id] = undo
 
-    def hold_locks(self, fencing_token: FencingToken, refs: Iterable[TableRef]) -> None:
+    def hold_locks(self, terms: JobTerms, first_txn_id: TxnId, refs: Iterable[TableRef]) -> None:
         """Replace the kept transactions, if any, with a new one that requests shared locks.
 
         The locks need not be granted, because a process that kills the job also finds waiting
@@ -61,11 +61,10 @@ class Handover:
         if not self._left or not components:
             return
         with ExitStack() as undo:
-            txn_id, _ = open_beating(self._client, SystemClock(), undo)
+            txn_id, _ = open_beating(self._client, terms.clock, undo)
+            agent_info = agent_info_of(FencingToken.of(terms, first_txn_id))
             self._client.lock(
-                LockRequest(
-                    txn_id=txn_id, components=components, agent_info=fencing_token.agent_info
-                )
+                LockRequest(txn_id=txn_id, components=components, agent_info=agent_info)
             )
             self.step_over()
             self.leave(txn_id, undo.pop_all())

@@ -38,8 +38,8 @@ from airflow_hiveacid.metastore.locks import (
 )
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.fencing import (
-    ANONYMOUS,
     FencingToken,
+    agent_info_of,
     fence,
     raise_if_fenced,
 )
@@ -48,13 +48,12 @@ from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting, is_overtaken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.txn_values import TxnType
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
@@ -70,20 +69,13 @@ _log = logging.getLogger(__name__)
 class Plan:
     """The arguments of a transaction; see `transaction.begin` for the fields."""
 
-    job_key: str | None
-    attempt: AttemptId
-    job_part: str
+    terms: JobTerms
     reads: tuple[TableAccess, ...]
     writes: tuple[TableAccess, ...]
-    lock_timeout_s: float
-    heartbeat_s: float | None
     txn_type: TxnType
     first_txn_id: TxnId | None
     began: Mapping[TableRef, ValidWriteIdList]
-    clock: Clock
-    on_step: Callable[[str], None]
-    on_lost: Callable[[], None]
-    presence: TableRef | None = None
+    presence: TableRef | None
 
     @property
     def written(self) -> tuple[TableRef, ...]:
@@ -190,19 +182,19 @@ def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opene
 
 
 def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
-    timeout_s = client.txn_timeout_s
-    interval_s = _interval_s(plan, timeout_s)
-    deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
+    terms, timeout_s = plan.terms, client.txn_timeout_s
+    interval_s = _interval_s(terms, timeout_s)
+    deadline_s = terms.clock.monotonic() + terms.lock_timeout_s
     # A transaction that never waits for locks may be reopened, too, because this delays no other
     # transaction.
-    never_waits = plan.lock_timeout_s == 0
+    never_waits = terms.lock_timeout_s == 0
     first_txn_id = plan.first_txn_id
     reopenings = 0
     while True:
-        is_late = plan.clock.monotonic() >= deadline_s and not never_waits
+        is_late = terms.clock.monotonic() >= deadline_s and not never_waits
         is_last = reopenings == _MOST_REOPENINGS or is_late
         before = _write_ids_of(client, tuple({*plan.changed, *plan.watched}))
-        opened_s = plan.clock.monotonic()
+        opened_s = terms.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
         first_txn_id = txn_id if first_txn_id is None else first_txn_id
         opening = _Opening(
@@ -292,8 +284,7 @@ class _Opening:
                     self.client.be_patient(None)  # do not retry the abort and later calls
                     raise
         except TransactionAbortedError as error:
-            if self._fencing_token is not None:
-                raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
+            raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
             raise
 
     def _check_open(self, lost: MetastoreUnavailableError) -> None:
@@ -324,18 +315,18 @@ class _Opening:
 
     def _bring(self, deadline_s: float, undo: ExitStack) -> Opened:
         opened = "opened txn_id=%s tables=%s job_key=%s"
-        _log.info(opened, self.txn_id, ",".join(self.plan.subjects), self.plan.job_key)
+        _log.info(opened, self.txn_id, ",".join(self.plan.subjects), self.plan.terms.job_key)
         heartbeat = Heartbeat(
             self.client.clone(call_timeout_s=max(self.interval_s * _BEAT_SHARE, _SHORTEST_BEAT_S)),
             self.txn_id,
             interval_s=self.interval_s,
-            clock=self.plan.clock,
-            on_lost=self.plan.on_lost,
+            clock=self.plan.terms.clock,
+            on_lost=self.plan.terms.on_lost,
         )
         undo.callback(heartbeat.stop)
         heartbeat.start()
         self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
-        self.plan.on_step("opened")
+        self.plan.terms.on_step("opened")
         write_ids = self._allocate()
         self.began = self._began(write_ids)
         waiting = Waiting(
@@ -345,16 +336,16 @@ class _Opening:
             before=self.changed if self._queues_up else {},
             began=self.began,
         )
-        left_s = max(0.0, deadline_s - self.plan.clock.monotonic())
+        left_s = max(0.0, deadline_s - self.plan.terms.clock.monotonic())
         lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
         self._register(write_ids)
-        self.plan.on_step("fenced")
+        self.plan.terms.on_step("fenced")
         snapshot = self._see(write_ids)
         readings = Readings(
             opened_s=self.opened_s,
             lock_asked_s=asked_s,
             locked_s=locked_s,
-            seen_s=self.plan.clock.monotonic(),
+            seen_s=self.plan.terms.clock.monotonic(),
         )
         return Opened(
             txn_id=self.txn_id,
@@ -373,14 +364,7 @@ class _Opening:
 
     @property
     def _fencing_token(self) -> FencingToken | None:
-        if self.plan.job_key is None:
-            return None
-        return FencingToken(
-            job_key=self.plan.job_key,
-            attempt=self.plan.attempt,
-            part=self.plan.job_part,
-            first_txn_id=self.first_txn_id,
-        )
+        return FencingToken.of(self.plan.terms, self.first_txn_id)
 
     @property
     def _components(self) -> tuple[LockComponent, ...]:
@@ -393,7 +377,7 @@ class _Opening:
         for ref in self.plan.written:
             write_id = write_ids[ref] = self.client.allocate_write_id(self.txn_id, ref)
             _log.info("allocated table=%s txn_id=%s write_id=%s", ref, self.txn_id, write_id)
-        self.plan.on_step("allocated")
+        self.plan.terms.on_step("allocated")
         return write_ids
 
     def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
@@ -416,13 +400,12 @@ class _Opening:
 
     def _lock(self, *, timeout_s: float, waiting: Waiting) -> tuple[LockId, float, float]:
         """Get the locks; return the lock ID and the times before and after the granted request."""
-        clock, asked_s = self.plan.clock, [0.0]
+        clock, asked_s = self.plan.terms.clock, [0.0]
 
         def note_time() -> None:
             asked_s[0] = clock.monotonic()
 
-        fencing_token = self._fencing_token
-        agent_info = ANONYMOUS if fencing_token is None else fencing_token.agent_info
+        agent_info = agent_info_of(self._fencing_token)
         # Fence before waiting, because an older copy may hold the required locks. One check is
         # enough. A newer copy that starts later will abort this copy. An older copy that checks
         # later will find this copy and end.
@@ -436,14 +419,13 @@ class _Opening:
             on_waiting=waiting.look,
         )
         locked_s = clock.monotonic()
-        self.plan.on_step("locked")
+        self.plan.terms.on_step("locked")
         return answer.lock_id, asked_s[0], locked_s
 
     def _fence(self) -> bool:
         """End the job's earlier transactions and older copies; return True if any were found."""
-        has_left, has_ended = self.leaving.step_over(), False
-        if self._fencing_token is not None:
-            has_ended = fence(self.client, self._fencing_token, self.txn_id, self.plan.fenced)
+        has_left = self.leaving.step_over()
+        has_ended = fence(self.client, self._fencing_token, self.txn_id, self.plan.fenced)
         return has_left or has_ended
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
@@ -476,7 +458,7 @@ class _Opening:
             for ref, write_ids in snapshot.tables.items()
         }
         self.client.add_write_ids_to_min_history(self.txn_id, lowest)
-        self.plan.on_step("snapshot")
+        self.plan.terms.on_step("snapshot")
         return snapshot
 
 
@@ -515,15 +497,15 @@ def _known(
     return {**whole, **plan.began}
 
 
-def _interval_s(plan: Plan, timeout_s: float) -> float:
-    if plan.heartbeat_s is None:
+def _interval_s(terms: JobTerms, timeout_s: float) -> float:
+    if terms.heartbeat_s is None:
         return timeout_s / 2
-    if not 0 < plan.heartbeat_s < timeout_s:
+    if not 0 < terms.heartbeat_s < timeout_s:
         raise ConfigurationError(
-            f"heartbeat_s={plan.heartbeat_s:g} is too long: the metastore aborts a transaction"
+            f"heartbeat_s={terms.heartbeat_s:g} is too long: the metastore aborts a transaction"
             f" after {timeout_s:g} s without a heartbeat; omit it to send one in half that time"
         )
-    return plan.heartbeat_s
+    return terms.heartbeat_s
 
 
 def _write_ids_of(

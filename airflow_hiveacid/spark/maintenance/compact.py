@@ -73,7 +73,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.names import BaseName, DeltaName
     from airflow_hiveacid.format.snapshot import Snapshot
@@ -81,6 +80,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
     from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
@@ -109,11 +109,7 @@ class Compactor:
     client: MetastorePort
     table: TableInfo
     spec: CompactSpec
-    job_key: str
-    attempt: AttemptId
-    lock_timeout_s: float
-    heartbeat_s: float | None
-    on_step: Callable[[str], None]
+    terms: JobTerms
     known: Snapshot | None = None
     policy: ConflictPolicy = ConflictPolicy.HIVE
     requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
@@ -153,20 +149,16 @@ class Compactor:
 
     def _compact_as(self, wanted: CompactionPlan, partition: PartitionInfo) -> CompactionOutcome:
         look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
+        group = f"{self.terms.attempt} {self.table.ref} {partition.name}"
         with (
-            job_group(self.spark, f"{self.attempt} {self.table.ref} {partition.name}") as cancel,
+            job_group(self.spark, group) as cancel,
             compacting(
                 self.client,
+                dataclasses.replace(self.terms, on_lost=cancel),
                 table=self.table,
                 partition=in_queue(partition),
                 compaction_type=CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR,
-                job_key=self.job_key,
-                attempt=self.attempt,
-                lock_timeout_s=self.lock_timeout_s,
-                heartbeat_s=self.heartbeat_s,
                 policy=self.policy,
-                on_step=self.on_step,
-                on_lost=cancel,
                 on_alone=look,
             ) as work,
         ):
@@ -180,7 +172,8 @@ class Compactor:
             return
         place = TableOrPartition(table=self.table, partition=partition)
         if not place.is_dropped(self.client):  # the note would create the directory again
-            note_failure(self.table, partition, error, job_key=self.job_key, now_s=time.time())
+            job_key = self.terms.job_key or ""
+            note_failure(self.table, partition, error, job_key=job_key, now_s=time.time())
 
     def _checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
         """Return the outcome; raise an error if a requested compaction was prevented."""
@@ -244,7 +237,7 @@ class Compactor:
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
         txn, claim = work.txn, work.claim
-        token = f"{txn.txn_id}-{self.attempt}"
+        token = f"{txn.txn_id}-{self.terms.attempt}"
         # Stage inside the partition, so that a drop or truncate (3.1) removes the staged files,
         # too. A process may be suspended for longer than its lock lasts. Such a process must not
         # bring back rows that were removed meanwhile.

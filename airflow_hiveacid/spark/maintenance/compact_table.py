@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionFacts,
@@ -58,11 +57,7 @@ class TableCompaction:
             client=client,
             table=self.facts.table,
             spec=self.facts.spec,
-            job_key=job.spec.job_key,
-            attempt=AttemptId.parse(job.spec.attempt),
-            lock_timeout_s=job.spec.lock_timeout_s,
-            heartbeat_s=job.spec.heartbeat_s,
-            on_step=job.on_step,
+            terms=job.terms,
             known=self.facts.known,
             policy=self.policy,
             requests=self.facts.requests,

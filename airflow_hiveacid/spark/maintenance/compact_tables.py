@@ -80,14 +80,14 @@ def _compactions(job: JobContext, run: TablesPlan) -> dict[TableRef, TableCompac
 
 def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
     compactions = _compactions(job, run)
-    on_step = _checking(window, job.on_step)
+    terms = dataclasses.replace(job.terms, on_step=_checking(window, job.terms.on_step))
 
     def compact(client: MetastorePort, one: Due) -> CompactionOutcome | None:
         """Compact a partition; return None if it is left, because the window has ended."""
         if window.is_over:
             return None
         compactor = compactions[one.piece.facts.table.ref].compactor(job, client)
-        compactor = dataclasses.replace(compactor, on_step=on_step, window=window)
+        compactor = dataclasses.replace(compactor, terms=terms, window=window)
         try:
             return compactor.compact(one.piece.partition)
         except JobFailedError as error:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 _S = TypeVar("_S")
@@ -45,12 +46,12 @@ _S = TypeVar("_S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """The context of a job: a session, the spec, a metastore connection, a step hook."""
+    """The context of a job: a session, the spec, a metastore connection, the job's terms."""
 
     spark: SparkSession
     spec: JobSpec
     client: MetastorePort
-    on_step: Callable[[str], None]
+    terms: JobTerms
 
     def job_of(self, kind: type[_S]) -> _S:
         """Return the spec of this job; the job must be of the given kind.
@@ -140,7 +141,7 @@ class JobContext:
             self.spark, source, tables, allows_unsafe=self.spec.allow_unsafe_expressions
         )
 
-    def terms(self, parameters: Mapping[str, Parameter]) -> TextTerms:
+    def text_terms(self, parameters: Mapping[str, Parameter]) -> TextTerms:
         """Return a statement's parameters, and whether its SQL may contain unsafe calls."""
         return TextTerms(parameters=parameters, allows_unsafe=self.spec.allow_unsafe_expressions)
 

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ContractVersionError,
@@ -214,8 +213,8 @@ def begun(
     """
     restart_state.handover = restart_state.handover or Handover(job.client)
     order = _order(job, accesses, sources, restart_state)
-    with job_group(job.spark, str(order.run.attempt)) as cancel:
-        order = dataclasses.replace(order, on_lost=cancel)
+    with job_group(job.spark, str(job.terms.attempt)) as cancel:
+        order = dataclasses.replace(order, terms=dataclasses.replace(job.terms, on_lost=cancel))
         write: Write | None = None
         try:
             with writing(job.client, order) as write:
@@ -260,22 +259,20 @@ def _order(
         run=Run(
             job_key=spec.job_key,
             generation=spec.generation,
-            attempt=AttemptId.parse(spec.attempt),
+            attempt=job.terms.attempt,
             statement=spec.statement,
             on_rerun=spec.on_rerun,
         ),
+        terms=job.terms,
         accesses=tuple(
             dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses
         ),
         reads=tuple(reading(job.client, table) for table in read.values()),
-        lock_timeout_s=spec.lock_timeout_s,
-        heartbeat_s=spec.heartbeat_s,
         ledger_retention_s=spec.ledger_retention_s,
         first_txn_id=restart_state.first_txn_id,
         began=restart_state.began,
         handover=restart_state.handover,
         keeps_staged=restart_state.not_kept is None,
-        on_step=job.on_step,
     )
 
 

@@ -12,6 +12,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -39,12 +40,8 @@ def job(
 ) -> AbstractContextManager[MetastoreTransaction]:
     return begin(
         bench.client(),
-        job_key=key,
-        job_part=part,
-        attempt=attempt,
+        job_terms(key, part=part, attempt=attempt or AttemptId.new(), clock=bench.clock),
         writes=[access(table, operation)],
-        lock_timeout_s=5,
-        clock=bench.clock,
         first_txn_id=first_txn_id,
     )
 
@@ -229,20 +226,8 @@ def test_a_newer_copy_of_a_reading_job_aborts_the_older_copy(
 
     def older() -> None:
         with (
-            begin(
-                client,
-                job_key=KEY,
-                reads=[access(table, SELECT)],
-                lock_timeout_s=5,
-                clock=bench.clock,
-            ),
-            begin(
-                bench.client(),
-                job_key=KEY,
-                reads=[access(table, SELECT)],
-                lock_timeout_s=5,
-                clock=bench.clock,
-            ),
+            begin(client, job_terms(KEY, clock=bench.clock), reads=[access(table, SELECT)]),
+            begin(bench.client(), job_terms(KEY, clock=bench.clock), reads=[access(table, SELECT)]),
         ):
             pass
 

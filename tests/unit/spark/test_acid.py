@@ -26,6 +26,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session
@@ -33,6 +34,7 @@ from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +91,9 @@ def run_program(
         lock_timeout_s=5.0,
     )
     spark: Any = Session()
-    context = JobContext(spark=spark, spec=job, client=FakeClient(server), on_step=on_step)
+    context = JobContext(
+        spark=spark, spec=job, client=FakeClient(server), terms=JobTerms.of(job, on_step=on_step)
+    )
     return acid.run_program(context, program)
 
 
@@ -325,7 +329,7 @@ def test_a_restarted_program_may_read_the_table_that_it_has_locked(
 
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         client = FakeClient(server)
-        with held_snapshot(client, [str(table.ref)], job_key="look", lock_timeout_s=0):
+        with held_snapshot(client, [str(table.ref)], job_terms("look", lock_timeout_s=0)):
             seen.append([int(lock.txn_id or 0) for lock in client.show_locks(table.ref)])
         with acid.transaction(spark, task):
             if len(seen) == 1:

@@ -54,6 +54,7 @@ from airflow_hiveacid.maintenance.compaction_planner import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.compaction_policy import (
     COUNT_PARAMETER,
     RATIO_PARAMETER,
@@ -164,24 +165,25 @@ class Warehouse:
     def compact_at_night(self, night: int) -> JobResult:
         """Compact all tables in a job of its own."""
         job = self.job("default.*")
-        job.spec = replace(job.spec, job_key=f"dag/night {night}/compact/-1")
+        job.terms = replace(job.terms, job_key=f"dag/night {night}/compact/-1")
         return compact_tables(job)
 
     def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
         spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
+        job = JobSpec(
+            job_key="dag/run/compact/-1",
+            metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+            job=spec,
+            attempt=str(AttemptId(1, "0" * 12)),
+            lock_timeout_s=5.0,
+        )
         return SimpleNamespace(
             spark=pretended_spark(),
             client=self.client,
-            spec=JobSpec(
-                job_key="dag/run/compact/-1",
-                metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-                job=spec,
-                attempt=str(AttemptId(1, "0" * 12)),
-                lock_timeout_s=5.0,
-            ),
+            spec=job,
+            terms=JobTerms.of(job),
             job_of=lambda _: spec,
             policy_of=lambda _: ConflictPolicy.HIVE,
-            on_step=lambda _: None,
         )
 
 
@@ -457,14 +459,14 @@ def test_a_failed_partition_that_still_exists_fails_the_job(
 def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: Warehouse) -> None:
     table = warehouse.table("a", 3)
     job = warehouse.job("default.*")
-    job.spec = replace(job.spec, heartbeat_s=7.0)
+    job.terms = JobTerms.of(replace(job.spec, heartbeat_s=7.0))
     job.policy_of = lambda _: ConflictPolicy.STRICT
     spec = job.spec.job.of_table("default.a")
     of = TableCompaction.of(job, CompactionFacts.of(warehouse.client, table, spec))
     compactor = of.compactor(job, warehouse.client)
     assert compactor.policy is ConflictPolicy.STRICT
-    assert compactor.job_key == "dag/run/compact/-1"
-    assert (compactor.lock_timeout_s, compactor.heartbeat_s) == (5.0, 7.0)
+    assert compactor.terms.job_key == "dag/run/compact/-1"
+    assert (compactor.terms.lock_timeout_s, compactor.terms.heartbeat_s) == (5.0, 7.0)
     assert compactor.requests is of.facts.requests
     assert compactor.known is of.facts.known
     assert compactor.shared is of.shared

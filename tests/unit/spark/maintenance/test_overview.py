@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format import snapshot
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
@@ -35,6 +34,7 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import leave_unconfirmed
 
 if TYPE_CHECKING:
@@ -353,13 +353,9 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
         client=client,
         table=table,
         spec=CompactSpec(target=str(REF)),
-        job_key="k",
-        attempt=AttemptId(1, "0123456789ab"),
-        lock_timeout_s=1.0,
-        heartbeat_s=None,
-        on_step=lambda _: None,
         known=known,
         shared=SharedNotes.of(table),
+        terms=job_terms(),
     )
     client.asked.clear()
     # Nor are the write IDs, a million perhaps, put in order again for each.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,15 +80,14 @@ def end_at(
     def watched(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
         if str(self.table.ref) != name:
             return compact(self, partition)
-        on_step = self.on_step
+        terms = self.terms
 
         def reach(reached: str) -> None:
             if reached == step:
                 night.end()
-            on_step(reached)
+            terms.on_step(reached)
 
-        object.__setattr__(self, "on_step", reach)
-        return compact(self, partition)
+        return compact(replace(self, terms=replace(terms, on_step=reach)), partition)
 
     monkeypatch.setattr(Compactor, "compact", watched)
 

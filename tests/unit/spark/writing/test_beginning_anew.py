@@ -22,6 +22,7 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.transactions.fencing import copies_of
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.reading.events import Events
@@ -32,6 +33,7 @@ from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT, OneRow
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +96,10 @@ class Statement:
             make_events=lambda _target, _source: Events(frame=lambda: rows),
         )
         return run_changes(
-            JobContext(spark=spark, spec=spec, client=client, on_step=on_step), [change]
+            JobContext(
+                spark=spark, spec=spec, client=client, terms=JobTerms.of(spec, on_step=on_step)
+            ),
+            [change],
         )
 
     @property
@@ -179,10 +184,8 @@ def test_a_restarted_write_is_fenced_by_a_newer_try_that_is_still_running(
     with ExitStack() as working:
         newer = begin(
             FakeClient(server),
-            job_key=statement.key,
-            attempt=AttemptId(2, "2" * 12),
+            job_terms(statement.key, attempt=AttemptId(2, "2" * 12)),
             writes=[access(table, operation)],
-            lock_timeout_s=5,
         )
         at = {(step, 2): lambda: txns.append(working.enter_context(newer))}
         txns: list[MetastoreTransaction] = []
