@@ -22,7 +22,9 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, in_queue
 from airflow_hiveacid.maintenance.overview import Overview
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -168,15 +170,20 @@ class Acting(LookingBack):
         known = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
         outcomes, shared = [], SharedNotes.of(table)
         for partition in partitions:
+            facts = CompactionFacts(
+                table=table,
+                partition=partition,
+                spec=CompactSpec(target=str(REF), choice=choice),
+                known=known,
+                request=requests.get(in_queue(partition)),
+            )
             compactor = Compactor(
                 spark=stand_ins.SPARK,
                 client=client,
-                table=table,
-                spec=CompactSpec(target=str(REF), choice=choice),
-                known=known,
+                facts=facts,
                 policy=self.scene.policy,
-                requests=requests,
                 shared=shared,
+                window=Window(),
                 terms=job_terms(
                     f"dag/run/compact{number}/-1",
                     lock_timeout_s=30.0,
@@ -185,7 +192,7 @@ class Acting(LookingBack):
                     on_step=actor.reach,
                 ),
             )
-            outcomes.append(compactor.compact(partition))
+            outcomes.append(compactor.compact())
         return outcomes
 
     def clean(self, number: int) -> object:

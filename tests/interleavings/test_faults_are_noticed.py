@@ -359,7 +359,7 @@ FAULTS: Final = (
             Edit(
                 module=compact,
                 where="Compactor._is_pointless",
-                old="    newest = work.txn.newest(self.table.ref)\n",
+                old="    newest = work.txn.newest(table.ref)\n",
                 new="    return False\n",
             ),
             _DOES_NOT_COMPARE,

@@ -12,6 +12,7 @@ from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
@@ -21,7 +22,9 @@ from airflow_hiveacid.maintenance.clean import (
     CleaningOutcome,
     forget_unreadable,
 )
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.maintenance.overview import Overview, with_past
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -348,19 +351,22 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
     txns = client.valid_txns()
     all_of_it = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
     known = all_of_it.for_compactor()
-    compactor = Compactor(
-        spark=None,  # type: ignore[arg-type] # nothing is compacted
-        client=client,
-        table=table,
-        spec=CompactSpec(target=str(REF)),
-        known=known,
-        shared=SharedNotes.of(table),
-        terms=job_terms(),
-    )
+    nothing: Any = None
+    shared = SharedNotes.of(table)
     client.asked.clear()
     # Nor are the write IDs, a million perhaps, put in order again for each.
     monkeypatch.setattr(snapshot, "sorted_disjoint", None)
     for n in QUIET:
         info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
-        assert not compactor.compact(info).done
+        spec = CompactSpec(target=str(REF))
+        compactor = Compactor(
+            spark=nothing,
+            client=client,
+            terms=job_terms(),
+            facts=CompactionFacts(table=table, partition=info, spec=spec, known=known),
+            policy=ConflictPolicy.HIVE,
+            shared=shared,
+            window=Window(),
+        )
+        assert not compactor.compact().done
     assert client.asked == []

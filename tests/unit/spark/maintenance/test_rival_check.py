@@ -13,6 +13,8 @@ from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -68,14 +70,18 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
     compactor = Compactor(
         spark=nothing,
         client=client,
-        table=table,
-        spec=CompactSpec(target=str(table.ref)),
+        facts=CompactionFacts(
+            table=table,
+            partition=PartitionInfo(name=PartitionName(), location=table.location),
+            spec=CompactSpec(target=str(table.ref)),
+            known=nothing,
+        ),
         policy=ConflictPolicy.STRICT,
         shared=SharedNotes.of(table),
+        window=Window(),
         terms=job_terms(attempt=AttemptId(1, "1" * 12)),
     )
-    whole = PartitionInfo(name=PartitionName(), location=table.location)
-    look = compactor._look(whole, Doing.MAJOR)
+    look = compactor._look(Doing.MAJOR)
     FakeClient(server).commit_txn(writing[0])
     reading = access(table, DataOperation.SELECT)
     with (
