@@ -44,7 +44,6 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import preflight
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
 from airflow_hiveacid.spark.engine.executors import await_executor
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
@@ -166,8 +165,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
         with connect(here) as client, typed_failures():
             for finding in preflight(client):
                 log.warning("%s", finding)
-            terms = JobTerms.of(spec, on_step=reached)
-            result = job_function(JobContext(spark=spark, spec=spec, client=client, terms=terms))
+            result = job_function(JobContext.of(spark, spec, client, reached))
         code = ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result
         code = exit_code(error)

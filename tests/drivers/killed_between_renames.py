@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores import staging
@@ -46,7 +45,7 @@ def main() -> None:
     die_after(int(sys.argv[2]))
     spark = open_session("dies")
     with connect(spec.metastore) as client:
-        update(JobContext(spark=spark, spec=spec, client=client, terms=JobTerms.of(spec)))
+        update(JobContext.of(spark, spec, client))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -252,11 +251,7 @@ def test_the_merge_job_refuses_a_spec_of_a_different_kind(t: Lab) -> None:
         job_key="k", metastore=t.endpoint, job=DeleteSpec(target=f"{t.db}.t", where="id = 1")
     )
     with pytest.raises(errors.ConfigurationError, match="does not run delete jobs"):
-        merge(
-            JobContext(
-                spark=t.spark, spec=spec, client=t.client, terms=JobTerms.of(spec, on_step=print)
-            )
-        )
+        merge(JobContext.of(t.spark, spec, t.client, print))
 
 
 def test_a_row_in_a_file_of_another_bucket_is_changed_only_after_a_major_compaction(

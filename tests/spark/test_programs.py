@@ -17,7 +17,6 @@ from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -70,9 +69,7 @@ def run_whole(
         job_key=f"{lab.db}/{job_key}", metastore=lab.endpoint, job=spec, lock_timeout_s=20.0
     )
     with connect(lab.endpoint) as client, typed_failures():
-        context = JobContext(
-            spark=lab.spark, spec=job, client=client, terms=JobTerms.of(job, on_step=on_step)
-        )
+        context = JobContext.of(lab.spark, job, client, on_step)
         return acid.run_program(context, program)
 
 

@@ -50,7 +50,6 @@ from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.operators.submission.checks.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import AT_START, open_session
@@ -233,9 +232,7 @@ class Lab:
         )
         with connect(self.endpoint) as client, typed_failures():
             refusal = self.refusal(job)
-            context = JobContext(
-                spark=self.spark, spec=spec, client=client, terms=JobTerms.of(spec, on_step=on_step)
-            )
+            context = JobContext.of(self.spark, spec, client, on_step)
             result = JOB_FUNCTIONS[spec.kind](context)
             assert refusal is None, refusal
             return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
@@ -13,6 +13,7 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TableRef,
 )
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.dml import (
     check_changeable,
     check_insertable,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 _S = TypeVar("_S")
@@ -52,6 +52,17 @@ class JobContext:
     spec: JobSpec
     client: MetastorePort
     terms: JobTerms
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        spec: JobSpec,
+        client: MetastorePort,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> Self:
+        """Return the context of a job, with the terms of its spec."""
+        return cls(spark=spark, spec=spec, client=client, terms=JobTerms.of(spec, on_step))
 
     def job_of(self, kind: type[_S]) -> _S:
         """Return the spec of this job; the job must be of the given kind.

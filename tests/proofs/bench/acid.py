@@ -34,7 +34,6 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
@@ -284,9 +283,7 @@ def run_job(lab: Lab, job: Job) -> JobResult:
     """Run a job in the laboratory's session, with its own connection."""
     spec = JobSpec(job_key=_job_key(type(job).__name__), metastore=lab.endpoint, job=job)
     with connect(spec.metastore) as client:
-        context = JobContext(
-            spark=lab.spark, spec=spec, client=client, terms=JobTerms.of(spec, on_step=_ignore_step)
-        )
+        context = JobContext.of(lab.spark, spec, client, _ignore_step)
         return _JOB_FUNCTIONS[spec.kind](context)
 
 

@@ -26,7 +26,6 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.session import _SETTINGS, check_session
@@ -91,9 +90,7 @@ def run_program(
         lock_timeout_s=5.0,
     )
     spark: Any = Session()
-    context = JobContext(
-        spark=spark, spec=job, client=FakeClient(server), terms=JobTerms.of(job, on_step=on_step)
-    )
+    context = JobContext.of(spark, job, FakeClient(server), on_step)
     return acid.run_program(context, program)
 
 

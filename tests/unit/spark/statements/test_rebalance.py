@@ -19,7 +19,6 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.statements import rebalance as module
@@ -45,7 +44,7 @@ def job_of(client: FakeClient, table: TableInfo, **spec: Any) -> JobContext:  # 
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
         job=RebalanceSpec(target=str(table.ref), **spec),
     )
-    return JobContext(spark=no_spark, spec=made, client=client, terms=JobTerms.of(made))
+    return JobContext.of(no_spark, made, client)
 
 
 @pytest.fixture

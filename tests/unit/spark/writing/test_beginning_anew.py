@@ -22,7 +22,6 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.transactions.fencing import copies_of
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.reading.events import Events
@@ -96,9 +95,7 @@ class Statement:
             make_events=lambda _target, _source: Events(frame=lambda: rows),
         )
         return run_changes(
-            JobContext(
-                spark=spark, spec=spec, client=client, terms=JobTerms.of(spec, on_step=on_step)
-            ),
+            JobContext.of(spark, spec, client, on_step),
             [change],
         )
 

@@ -13,7 +13,6 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -45,7 +44,7 @@ def test_a_table_on_an_unsupported_store_is_refused_before_a_transaction_is_open
         job=DeleteSpec(target=str(table.ref)),
     )
     nothing: Any = None
-    context = JobContext(spark=nothing, spec=spec, client=client, terms=JobTerms.of(spec))
+    context = JobContext.of(nothing, spec, client)
     with pytest.raises(UnsupportedTableError, match="gs://lake/w/t"):
         context.changeable_table(str(table.ref), "DELETE")
     assert server.txns == {}

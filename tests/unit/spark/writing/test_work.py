@@ -14,7 +14,6 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -39,7 +38,7 @@ def run(client: FakeClient, *changes: CheckedStatement) -> None:
         lock_timeout_s=5.0,
     )
     spark: Any = SimpleNamespace(sparkContext=CONTEXT)
-    run_changes(JobContext(spark=spark, spec=spec, client=client, terms=JobTerms.of(spec)), changes)
+    run_changes(JobContext.of(spark, spec, client), changes)
 
 
 def statement(
