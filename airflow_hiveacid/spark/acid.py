@@ -398,11 +398,11 @@ def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
         TransactionAbortedError: a different client aborted the earlier transaction, for example to
             kill the job.
     """
-    if restart_state.handover is None or restart_state.first_txn_id is None:
+    if restart_state.handover is None:
         return
     refs = map(TableRef.parse, job.spec.targets)
     try:
-        restart_state.handover.hold_locks(job.terms, restart_state.first_txn_id, refs)
+        restart_state.handover.hold_locks(job.terms, refs)
     except MetastoreError as error:
         log.warning("locks are kept until the program's next transaction: %s", error)
 

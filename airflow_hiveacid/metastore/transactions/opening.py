@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -73,8 +73,6 @@ class Plan:
     reads: tuple[TableAccess, ...]
     writes: tuple[TableAccess, ...]
     txn_type: TxnType
-    first_txn_id: TxnId | None
-    began: Mapping[TableRef, ValidWriteIdList]
     presence: TableRef | None
 
     @property
@@ -188,7 +186,6 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
     # A transaction that never waits for locks may be reopened, too, because this delays no other
     # transaction.
     never_waits = terms.lock_timeout_s == 0
-    first_txn_id = plan.first_txn_id
     reopenings = 0
     while True:
         is_late = terms.clock.monotonic() >= deadline_s and not never_waits
@@ -196,24 +193,24 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         before = _write_ids_of(client, tuple({*plan.changed, *plan.watched}))
         opened_s = terms.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
-        first_txn_id = txn_id if first_txn_id is None else first_txn_id
+        if leaving.first_txn_id is None:
+            leaving.first_txn_id = txn_id
+        leaving.began = {**_surely_whole(before, plan.watched), **leaving.began}
         opening = _Opening(
             client=client,
             plan=plan,
             txn_id=txn_id,
-            first_txn_id=first_txn_id,
+            first_txn_id=leaving.first_txn_id,
             timeout_s=timeout_s,
             interval_s=interval_s,
             opened_s=opened_s,
             before=before,
-            began=_known(before, plan),
             leaving=leaving,
         )
         try:
             opened = opening.run(deadline_s=deadline_s)
-        except WaitedInVainError as vain:
+        except WaitedInVainError:
             _log.info("overtaken while it waited, reopening txn_id=%s", txn_id)
-            plan = replace(plan, began=vain.began)
             continue
         except _AnswerLostError as lost:
             # The state of a lock request is unknown. The server withdraws the request when its
@@ -221,7 +218,6 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
             if is_last:
                 raise lost.error from lost.error.__cause__
             _log.warning("reopening txn_id=%s: %s", txn_id, lost.error)
-            plan = replace(plan, began=lost.began)
             reopenings += 1
             continue
         if is_last or not is_overtaken(opening.changed, opened.snapshot.tables):
@@ -229,7 +225,6 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         _log.info("overtaken before the snapshot, reopening txn_id=%s", txn_id)
         client.be_patient(None)
         leaving.leave(txn_id, opened.undo)
-        plan = replace(plan, began=opened.began)
         # Do not count the reopenings that a wait for locks causes. A wait for locks has its own
         # time limit. Each commit of a transaction ahead in the queue causes a reopening.
         reopenings += not opened.has_waited
@@ -238,18 +233,16 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
 class _AnswerLostError(Exception):
     """A response was lost, but the transaction is still open: no other client has ended it."""
 
-    def __init__(
-        self, error: MetastoreUnavailableError, began: Mapping[TableRef, ValidWriteIdList]
-    ) -> None:
-        self.error, self.began = error, began
+    def __init__(self, error: MetastoreUnavailableError) -> None:
+        self.error = error
         super().__init__()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
     """A transaction during its opening; `before` holds the write IDs right before it was opened.
 
-    Mutable: `began` (see `Opened`) is complete once the write IDs are allocated.
+    `leaving.began` is complete once the write IDs are allocated.
     """
 
     client: MetastorePort
@@ -260,7 +253,6 @@ class _Opening:
     interval_s: float
     opened_s: float
     before: Mapping[TableRef, ValidWriteIdList]
-    began: Mapping[TableRef, ValidWriteIdList]
     leaving: Handover
 
     @property
@@ -308,7 +300,7 @@ class _Opening:
         except MetastoreUnavailableError as error:
             self._check_open(error)
             self.leaving.leave(self.txn_id, undo.pop_all())
-            raise _AnswerLostError(error, self.began) from error
+            raise _AnswerLostError(error) from error
         except WaitedInVainError:
             self.leaving.leave(self.txn_id, undo.pop_all())
             raise
@@ -328,13 +320,12 @@ class _Opening:
         self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
         self.plan.terms.on_step("opened")
         write_ids = self._allocate()
-        self.began = self._began(write_ids)
+        self.leaving.began = self._began(write_ids)
         waiting = Waiting(
             client=self.client,
             writes=self.plan.writes,
             txn_id=self.txn_id,
             before=self.changed if self._queues_up else {},
-            began=self.began,
         )
         left_s = max(0.0, deadline_s - self.plan.terms.clock.monotonic())
         lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
@@ -354,7 +345,7 @@ class _Opening:
             write_ids=write_ids,
             lock_id=lock_id,
             snapshot=snapshot,
-            began=self.began,
+            began=self.leaving.began,
             has_waited=waiting.has_waited,
             heartbeat=heartbeat,
             timeout_s=self.timeout_s,
@@ -387,7 +378,7 @@ class _Opening:
         The later list is complete, because the transaction now has a write ID
         (docs/decisions/reading.md).
         """
-        began = self.began
+        began = self.leaving.began
         short = [ref for ref in self.plan.watched if ref not in began]
         later = take_snapshot(self.client, self.txn_id, short, own).tables if short else {}
         return {**began, **later}
@@ -489,12 +480,11 @@ def _is_surely_whole(write_ids: ValidWriteIdList) -> bool:
     return not last or write_ids.is_visible(last)
 
 
-def _known(
-    before: Mapping[TableRef, ValidWriteIdList], plan: Plan
+def _surely_whole(
+    before: Mapping[TableRef, ValidWriteIdList], refs: Iterable[TableRef]
 ) -> Mapping[TableRef, ValidWriteIdList]:
-    """Return the watched tables' write IDs at the job's start; omit incomplete lists."""
-    whole = {ref: before[ref] for ref in plan.watched if _is_surely_whole(before[ref])}
-    return {**whole, **plan.began}
+    """Return the write IDs of some tables; omit lists that may be incomplete."""
+    return {ref: before[ref] for ref in refs if _is_surely_whole(before[ref])}
 
 
 def _interval_s(terms: JobTerms, timeout_s: float) -> float:

@@ -102,7 +102,7 @@ class MetastoreTransaction:
 
     @property
     def first_txn_id(self) -> TxnId:
-        """The ID that ranks this copy in its try; a retry in this process passes it to `begin`."""
+        """The ID that ranks this copy in its try; a restart in this process keeps it."""
         return self._opened.first_txn_id
 
     @property
@@ -434,8 +434,6 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     reads: Sequence[TableAccess] = (),
     writes: Sequence[TableAccess] = (),
     txn_type: TxnType = TxnType.DEFAULT,
-    first_txn_id: TxnId | None = None,
-    began: Mapping[TableRef, ValidWriteIdList] | None = None,
     handover: Handover | None = None,
     presence: TableRef | None = None,
 ) -> Iterator[MetastoreTransaction]:
@@ -451,13 +449,11 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         reads: Tables to read that are not in `writes`.
         writes: Tables to write.
         txn_type: The type that a 4.x server records for the transaction.
-        first_txn_id: Only for a retry. This is the `first_txn_id` of an earlier transaction of this
-            process.
-        began: Only for a retry. This is the `Transaction.began` of the earlier transaction.
-        handover: The job's earlier transactions. The new transaction replaces these transactions.
-            If another commit overtakes the new transaction, its work is undone. The handover then
-            keeps the new transaction open, until the next transaction replaces it or the owner
-            closes the handover. None means that the job has no other transaction.
+        handover: The job's earlier transactions in this process. The new transaction replaces
+            these transactions, and keeps their rank. If another commit overtakes the new
+            transaction, its work is undone. The handover then keeps the new transaction open, until
+            the next transaction replaces it or the owner closes the handover. None means that the
+            job has no other transaction.
         presence: The name that a reading transaction locks first, before it locks tables. The lock
             shows other copies of the job that this copy exists. `Transaction.lock_reads` locks the
             tables.
@@ -481,8 +477,6 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
         reads=tuple(reads),
         writes=tuple(writes),
         txn_type=txn_type,
-        first_txn_id=first_txn_id,
-        began=began or {},
         presence=presence,
     )
     leaving = Handover(client) if handover is None else handover

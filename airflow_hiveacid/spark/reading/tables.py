@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.jobs.endpoint import Metastore
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -140,7 +139,6 @@ def held_snapshot(
     infos = {ref: client.get_source(ref) for ref in map(TableRef.parse, tables)}
     for info in infos.values():
         check_readable(info)
-    first_txn_id: TxnId | None = None
     with closing(Handover(client)) as handover, ExitStack() as reader:
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
@@ -153,7 +151,6 @@ def held_snapshot(
                     client,
                     terms,
                     reads=reads,
-                    first_txn_id=first_txn_id,
                     handover=handover,
                 )
             )
@@ -166,7 +163,6 @@ def held_snapshot(
                     taken_s=txn.seen_after_s,
                 )
                 return
-            first_txn_id = txn.first_txn_id
             txn.leave_to(handover)
             reader.close()
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.transactions.handover import Handover
     from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -22,10 +19,9 @@ if TYPE_CHECKING:
 class WriteOrder:
     """The tables to write, the job's run that writes them, and its terms.
 
-    `accesses` has one entry per written table; `reads` are the tables that are only read. Three
-    fields are for a restart. `first_txn_id` keeps the job's rank, `began` records what was
-    committed when the job first began, and `handover` contains the transactions that the restart
-    replaces. With `keeps_staged`, an abort leaves staged files in place for a restart.
+    `accesses` has one entry per written table; `reads` are the tables that are only read. Two
+    fields are for a restart. `handover` contains the transactions that the restart replaces, and
+    the job's rank. With `keeps_staged`, an abort leaves staged files in place for a restart.
     """
 
     run: Run
@@ -33,8 +29,6 @@ class WriteOrder:
     accesses: tuple[TableAccess, ...]
     reads: tuple[TableAccess, ...] = ()
     ledger_retention_s: float
-    first_txn_id: TxnId | None = None
-    began: Mapping[TableRef, ValidWriteIdList] | None = None
     handover: Handover | None = None
     keeps_staged: bool = False
     now_s: Callable[[], float] = time.time

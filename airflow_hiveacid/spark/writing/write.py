@@ -277,8 +277,6 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
             order.terms,
             reads=order.reads,
             writes=order.accesses,
-            first_txn_id=order.first_txn_id,
-            began=order.began,
             handover=order.handover,
         ) as txn:
             write = Write(client, txn, order)

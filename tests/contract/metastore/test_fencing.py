@@ -10,6 +10,7 @@ from airflow_hiveacid.format.errors import (
     FencedError,
 )
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.support.terms import job_terms
@@ -42,7 +43,7 @@ def job(
         bench.client(),
         job_terms(key, part=part, attempt=attempt or AttemptId.new(), clock=bench.clock),
         writes=[access(table, operation)],
-        first_txn_id=first_txn_id,
+        handover=Handover(bench.client(), first_txn_id) if first_txn_id else None,
     )
 
 

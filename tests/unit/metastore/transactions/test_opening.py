@@ -286,7 +286,6 @@ def test_only_an_open_transaction_is_reopened_after_it_was_overtaken_in_the_lock
         writes=[access(table, UPDATE)],
         txn_id=client.open_txn(),
         before=before,
-        began=before,
     )
     waiting.look()
     client.commit_txn(holder.txn_id)
