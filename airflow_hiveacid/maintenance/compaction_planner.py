@@ -27,7 +27,7 @@ from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.maintenance.side_by_side import each_partition
-from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType, in_queue
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -381,8 +381,3 @@ def switched_off_outcome(table: TableInfo, spec: CompactSpec) -> CompactionOutco
         return None
     why = f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
     return CompactionOutcome(partition="", done=False, kind="none", why=why)
-
-
-def in_queue(partition: PartitionInfo) -> PartitionName | None:
-    """Return a partition's name in the queue; None for the whole table."""
-    return partition.name if partition.name.columns else None

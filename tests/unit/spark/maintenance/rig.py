@@ -17,9 +17,10 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_table import clean_table
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, in_queue
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.spark.maintenance import bucket_tasks
