@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 
@@ -97,7 +98,9 @@ def read_whole_table(metastore_uri: str, ref: TableRef) -> pa.Table:
         table = client.get_table(ref)
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
         # While the transaction is open, cleaning does not remove the snapshot's files.
-        with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
+        with begin(
+            client, JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S), reads=[access]
+        ) as txn:
             partitions = client.list_partitions(table)
             parts = [_read_partition(table, partition, txn) for partition in partitions]
     return pa.concat_tables(parts) if parts else pa.table({})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def clean(job: JobContext) -> JobResult:
     """Clean the partitions of the job's table, several at a time."""
     spec = job.job_of(CleanSpec)
-    return cleaning_result(job.spec, spec, clean_table(job.client, spec, job.on_step))
+    return cleaning_result(job.spec, spec, clean_table(job.client, spec, job.terms.on_step))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def clean_tables(job: JobContext) -> JobResult:
     """Clean the tables of the job side by side."""
     spec = job.job_of(CleanTablesSpec)
-    run = maintenance.clean_tables(job.client, spec, job.on_step)
+    run = maintenance.clean_tables(job.client, spec, job.terms.on_step)
     return cleanings_result(job.spec, spec, run)
 
 

@@ -172,6 +172,7 @@ def read_transaction(
     """
     from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
     from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - as above
 
     access = TableAccess(
@@ -179,7 +180,8 @@ def read_transaction(
         operations=frozenset({DataOperation.SELECT}),
         partitions=None if wanted is None else (wanted,),
     )
-    with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
+    terms = JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S)
+    with begin(client, terms, reads=[access]) as txn:
         yield txn
 
 

@@ -59,10 +59,10 @@ if TYPE_CHECKING:
         CompactionResponse,
         CompactionType,
     )
-    from airflow_hiveacid.metastore.definitions.lock import LockTerms
     from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
     from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.metastore.txn_values import OpenTxn
     from airflow_hiveacid.plan.thresholds import TableHealth
@@ -262,7 +262,7 @@ class HiveAcidHook(BaseHook):
         self,
         statement: MetastoreStatement,
         *,
-        terms: LockTerms | None = None,
+        terms: JobTerms | None = None,
         before: Before | None = None,
         on_begin: Callable[[Before], None] = lambda _: None,
     ) -> DefinitionOutcome:
@@ -283,10 +283,10 @@ class HiveAcidHook(BaseHook):
             MetastoreError: the metastore refused the change; or it did not answer, and the change
                 may have been made.
         """
-        from airflow_hiveacid.metastore.definitions.lock import LockTerms  # noqa: PLC0415 - brings Thrift
-        from airflow_hiveacid.metastore.definitions.statements import run_statement  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.definitions.statements import run_statement  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
 
-        terms = terms or LockTerms(lock_timeout_s=self.settings.lock_timeout_s)
+        terms = terms or JobTerms(job_key=None, lock_timeout_s=self.settings.lock_timeout_s)
         with self.metastore() as metastore:
             return run_statement(
                 metastore,
@@ -324,13 +324,17 @@ class HiveAcidHook(BaseHook):
             LockNotAcquiredError: the locks were not granted in time.
             TransactionError: the transaction was aborted, or its commit failed.
         """
-        from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.transactions.transaction import begin  # noqa: PLC0415 - as above
 
         timeout_s = self.settings.lock_timeout_s if lock_timeout_s is None else lock_timeout_s
         with (
             self.metastore() as metastore,
             begin(
-                metastore, job_key=job_key, reads=reads, writes=writes, lock_timeout_s=timeout_s
+                metastore,
+                JobTerms(job_key=job_key, lock_timeout_s=timeout_s),
+                reads=reads,
+                writes=writes,
             ) as transaction,
         ):
             yield transaction

@@ -28,6 +28,7 @@ from airflow_hiveacid.format.table import PartitionName, TableRef, Transactional
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.partitions import partitions_of
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.threads import side_by_side
@@ -153,7 +154,8 @@ def _listed(client: MetastorePort, table: TableInfo, partition: str | None, sinc
         operations=frozenset({DataOperation.SELECT}),
         partitions=(PartitionName.parse(partition),) if partition else None,
     )
-    with begin(client, job_key=None, reads=[access], lock_timeout_s=_LOCK_TIMEOUT_S) as txn:
+    terms = JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S)
+    with begin(client, terms, reads=[access]) as txn:
         now, txns = txn.snapshot.write_ids(table.ref), txn.snapshot.txns
         newest = settled(now)
         # Take the snapshot before listing the partitions. In this order, the list contains every

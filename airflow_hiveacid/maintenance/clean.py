@@ -41,6 +41,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
     CompactionState,
+    in_queue,
 )
 from airflow_hiveacid.metastore.transactions.compaction_work import end_entry
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
@@ -485,7 +486,7 @@ class Cleaner:
         """Return True if neither the queue nor our notes mention the partition."""
         return (
             self.overview is not None
-            and _in_queue(partition) not in self.overview.waiting
+            and in_queue(partition) not in self.overview.waiting
             and TableNotes.of(self.table).note_of(partition.name) not in self.overview.noted
         )
 
@@ -533,7 +534,7 @@ class Cleaner:
         """Return the queue's entries that wait for this partition to be cleaned."""
         if self.client.generation is MetastoreGeneration.V3:
             return []
-        name = _in_queue(partition)
+        name = in_queue(partition)
         return [
             entry
             for entry in self.client.show_compactions(self.table.ref, name)
@@ -697,11 +698,6 @@ def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, F
         for name, note in seen.items()
         if name in names or (replacements and name.startswith(_HORIZON))
     }
-
-
-def _in_queue(partition: PartitionInfo) -> PartitionName | None:
-    """Return a partition's name in the queue; None for the whole table."""
-    return partition.name if partition.name.columns else None
 
 
 def _is_staging(name: str) -> bool:

@@ -10,8 +10,8 @@ import dataclasses
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -22,11 +22,12 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.maintenance.many_tables import TableOrPartition
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.maintenance.side_by_side import each_partition
-from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType, in_queue
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -52,7 +53,7 @@ from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.keeping import opted_out_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.thresholds import CompactionPolicy
+
+    Requests = Mapping[PartitionName | None, CompactionEntry]
 
 log = logging.getLogger("hiveacid")
 
@@ -98,22 +101,32 @@ class CompactionOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlanner:
-    """The planner of compactions of one table's partitions.
+class CompactionFacts:
+    """The facts of a partition that decide whether to compact it.
 
-    `known` is a compactor's snapshot from the beginning of the run. This snapshot suffices to see
-    which partitions need no compaction. Each compaction plans again under the snapshot of its own
-    transaction. `requests` are pending requests of other clients, by partition (None is the whole
-    table). Our compactions also fulfil these requests.
+    `known` is a snapshot from the beginning of the run, restricted to the write IDs that a
+    compactor may process. It suffices to see which partitions need no compaction. Each compaction
+    plans again under the snapshot of its own transaction. `request` is the pending request of
+    another client for this partition, if there is one. Our compaction also fulfils this request.
     """
 
-    client: MetastorePort
     table: TableInfo
+    partition: PartitionInfo
     spec: CompactSpec
-    known: Snapshot | None = None
-    requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
+    known: Snapshot
+    request: CompactionEntry | None = None
 
-    def plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
+    @property
+    def name(self) -> PartitionName:
+        """The partition's name."""
+        return self.partition.name
+
+    @property
+    def where(self) -> TableOrPartition:
+        """The partition, as a job of many tables names it."""
+        return TableOrPartition(table=self.table, partition=self.partition)
+
+    def plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
         """Return the plan that a compaction would have now; claim nothing.
 
         An automatic compaction does not compact a partition that is paused after failures. If the
@@ -121,50 +134,48 @@ class CompactionPlanner:
         does. Otherwise it would wait forever, and so would its client.
         """
         if self.spec.choice is CompactionChoice.QUEUED:
-            return self._requested(partition)
-        plan = self._plan(partition)
+            return self._requested(client)
+        plan = self._plan(client)
         if self.spec.choice is CompactionChoice.AUTO and isinstance(plan, CompactionPlan):
-            name = str(partition.name)
+            name = str(self.name)
             for why in pauses(self.table, [name], now_s=time.time()).values():
                 log.warning("%s: %s", f"{self.table.ref} {name}".rstrip(), why)
                 return NoCompaction(why=why, is_hindered=True)
         return plan
 
-    def _requested(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
-        request = self.requests.get(in_queue(partition))
-        if request is None:
+    def _requested(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
+        if self.request is None:
             return NoCompaction(why="no request for it waits in the metastore's queue")
-        plan = self._plan(partition)
+        plan = self._plan(client)
         if isinstance(plan, NoCompaction) and not (plan.is_hindered or self.spec.plan_only):
-            end_entry(self.client, ClaimedCompaction.of_entry(request), plan.why)
+            end_entry(client, ClaimedCompaction.of_entry(self.request), plan.why)
         return plan
 
-    def _plan(self, partition: PartitionInfo) -> CompactionPlan | NoCompaction:
-        if self.known is not None:
-            with suppress(NotEnoughHistoryError):  # `known` is too old
-                return self._planned(partition, self.state(partition, self.known))
-        snapshot = snapshot_now(self.client, [self.table.ref])
-        return self._planned(partition, self.state(partition, snapshot))
+    def _plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
+        with suppress(NotEnoughHistoryError):  # `known` is too old
+            return self._planned(client, self.state(client, self.known))
+        snapshot = snapshot_now(client, [self.table.ref])
+        return self._planned(client, self.state(client, snapshot))
 
-    def _planned(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
+    def _planned(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan; report a request if the plan can include none of its writes.
 
         A compactor sees fewer writes than a reader. A compactor sees only writes below the lowest
         open write ID, and ignores directories above the end of the list of write IDs. The list of a
         4.0.1 metastore may end too early.
         """
-        plan = self._wanted(partition, state)
+        plan = self._wanted(client, state)
         is_requested = self.spec.choice is not CompactionChoice.AUTO
         if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
             return plan
-        snapshot = snapshot_now(self.client, [self.table.ref])
-        plan = self._wanted(partition, self.state(partition, snapshot))
+        snapshot = snapshot_now(client, [self.table.ref])
+        plan = self._wanted(client, self.state(client, snapshot))
         if isinstance(plan, CompactionPlan):
             return plan
         write_ids = snapshot.write_ids(self.table.ref)
-        listing = list_table(partition.location)
+        listing = list_table(self.partition.location)
         seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self._wanted(partition, seen), NoCompaction):
+        if isinstance(self._wanted(client, seen), NoCompaction):
             return plan
         lowest = write_ids.min_open_write_id
         if lowest is not None:
@@ -177,38 +188,40 @@ class CompactionPlanner:
             )
         return NoCompaction(why=why, is_hindered=True)
 
-    def _wanted(self, partition: PartitionInfo, state: AcidState) -> CompactionPlan | NoCompaction:
+    def _wanted(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
         """Return the plan for the job's choice, or for another client's request.
 
         A request for a major compaction comes first, because it includes the work of a minor
         compaction.
         """
-        choice, request = self.spec.choice, self.requests.get(in_queue(partition))
+        choice, request = self.spec.choice, self.request
         if request is None:
-            return self.decide(state, choice)
+            return self.decide(client, state, choice)
         plan: CompactionPlan | NoCompaction
         if request.compaction_type is CompactionType.MAJOR:
-            plan = self.decide(state, CompactionChoice.MAJOR)
+            plan = self.decide(client, state, CompactionChoice.MAJOR)
         elif choice is CompactionChoice.QUEUED:
-            plan = self.decide(state, CompactionChoice.MINOR)
+            plan = self.decide(client, state, CompactionChoice.MINOR)
         else:
-            plan = self.decide(state, choice)
+            plan = self.decide(client, state, choice)
             if isinstance(plan, NoCompaction):
-                plan = self.decide(state, CompactionChoice.MINOR)
+                plan = self.decide(client, state, CompactionChoice.MINOR)
         if isinstance(plan, NoCompaction) or choice.insists:
             return plan
         return dataclasses.replace(plan, why=f"{plan.why}; serves {request.asked_by}")
 
-    def state(self, partition: PartitionInfo, snapshot: Snapshot) -> AcidState:
-        """Return the state of a partition that a compactor with this snapshot sees."""
+    def state(self, client: MetastorePort, snapshot: Snapshot) -> AcidState:
+        """Return the state of the partition that a compactor with this snapshot sees."""
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
-        listing = list_table(partition.location)
-        check_known_writes(self.client, self.table, listing, write_ids, snapshot.txns)
+        listing = list_table(self.partition.location)
+        check_known_writes(client, self.table, listing, write_ids, snapshot.txns)
         return resolve(listing, write_ids, snapshot.txns, self.table.kind)
 
-    def decide(self, state: AcidState, choice: CompactionChoice) -> CompactionPlan | NoCompaction:
+    def decide(
+        self, client: MetastorePort, state: AcidState, choice: CompactionChoice
+    ) -> CompactionPlan | NoCompaction:
         """Return the plan for a state, on this table's store and metastore."""
-        knows_suffix = self.client.generation is not MetastoreGeneration.V3
+        knows_suffix = client.generation is not MetastoreGeneration.V3
         can_hide = knows_suffix and only_hive_4_reads(self.table.parameters)
         appears = Appearance.AT_ONCE
         if publishes_files(scheme_of(state.location)):
@@ -235,58 +248,77 @@ class CompactionPlanner:
             return health
         return dataclasses.replace(health, deleted_rows=delete_events(state))
 
+    def outcome(self, plan: CompactionPlan | NoCompaction) -> CompactionOutcome:
+        """Return the outcome of a plan that was not carried out."""
+        name = str(self.name)
+        if isinstance(plan, NoCompaction):
+            return CompactionOutcome(
+                partition=name, done=False, kind="none", why=plan.why, is_hindered=plan.is_hindered
+            )
+        return CompactionOutcome(
+            partition=name,
+            done=False,
+            kind=plan.choice.value,
+            why=plan.why,
+            inputs=tuple(d.text for d in plan.inputs),
+            bytes_in=plan.bytes_in,
+        )
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFacts:
-    """The facts of a table that the compactions of all its partitions share.
-
-    `known` is the snapshot, restricted to the write IDs that a compactor may process. `requests`
-    are pending requests of other clients, by partition (None is the whole table).
-    """
-
-    table: TableInfo
-    spec: CompactSpec
-    known: Snapshot
-    requests: Mapping[PartitionName | None, CompactionEntry]
-
-    @classmethod
-    def of(
-        cls,
-        client: MetastorePort,
-        table: TableInfo,
-        spec: CompactSpec,
-        neighbours: Neighbours | None = None,
-    ) -> Self:
-        """Read the facts; end the queue entries of dead workers, unless the job only plans.
+    def checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
+        """Return the outcome, unless something prevents a minor or major compaction.
 
         Raises:
-            MetastoreVersionError: as in `check_can_serve`.
-            OtherOwnerError: the table's directory belongs to another table.
-            MetastoreError: the metastore does not answer, or refuses a call.
+            CompactionNotDoneError: the user requested this compaction.
         """
-        check_can_serve(client, spec.choice)
-        neighbours = Neighbours() if neighbours is None else neighbours
-        if switched_off_outcome(table, spec) is None:
-            check_owner(client, table, neighbours, plan_only=spec.plan_only)
-        if spec.choice is CompactionChoice.AUTO:
-            for complaint in thresholds_of(table, spec).warnings:
-                log.warning("%s", complaint)
-        # Read the requests before taking the snapshot. Then the snapshot includes all writes before
-        # the requests.
-        pending = waiting_requests if spec.plan_only else end_dead_entries
-        requests = {entry.partition: entry for entry in pending(client, table.ref)}
-        known = snapshot_now(client, [table.ref]).for_compactor()
-        return cls(table=table, spec=spec, known=known, requests=requests)
+        if outcome.is_hindered and self.spec.choice.insists and not self.spec.plan_only:
+            raise CompactionNotDoneError(
+                table=self.table.ref,
+                partition=outcome.partition,
+                kind=self.spec.choice.value,
+                why=outcome.why,
+            )
+        return outcome
 
-    def planner(self, client: MetastorePort) -> CompactionPlanner:
-        """Return a planner of the partitions' compactions."""
-        return CompactionPlanner(
-            client=client,
-            table=self.table,
-            spec=self.spec,
-            known=self.known,
-            requests=self.requests,
+
+def read_facts(
+    client: MetastorePort,
+    table: TableInfo,
+    spec: CompactSpec,
+    find: Callable[[Requests], Sequence[PartitionInfo]],
+    neighbours: Neighbours | None = None,
+) -> list[CompactionFacts]:
+    """Read the facts of a table's partitions; end the queue entries of dead workers.
+
+    If the job only plans, this function ends no entries. `find` gets the pending requests of other
+    clients, by partition (None is the whole table), and returns the partitions.
+
+    Raises:
+        MetastoreVersionError: as in `check_can_serve`.
+        OtherOwnerError: the table's directory belongs to another table.
+        MetastoreError: the metastore does not answer, or refuses a call.
+    """
+    check_can_serve(client, spec.choice)
+    neighbours = Neighbours() if neighbours is None else neighbours
+    if switched_off_outcome(table, spec) is None:
+        check_owner(client, table, neighbours, plan_only=spec.plan_only)
+    if spec.choice is CompactionChoice.AUTO:
+        for complaint in thresholds_of(table, spec).warnings:
+            log.warning("%s", complaint)
+    # Read the requests before taking the snapshot. Then the snapshot includes all writes before
+    # the requests.
+    pending = waiting_requests if spec.plan_only else end_dead_entries
+    requests = {entry.partition: entry for entry in pending(client, table.ref)}
+    known = snapshot_now(client, [table.ref]).for_compactor()
+    return [
+        CompactionFacts(
+            table=table,
+            partition=partition,
+            spec=spec,
+            known=known,
+            request=requests.get(in_queue(partition)),
         )
+        for partition in find(requests)
+    ]
 
 
 def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
@@ -317,21 +349,18 @@ def plan_table(
     """
     check_insertable(table)
     partitions = partitions_of(client, table, spec.partition)
-    facts = CompactionFacts.of(client, table, spec)
+    all_facts = read_facts(client, table, spec, lambda _: partitions)
     switched_off = switched_off_outcome(table, spec)
     if switched_off is not None:
         return [switched_off]
     # If the store's client is missing, fail once, and not once for each partition.
     open_location(table.location)
 
-    def planned(own: MetastorePort, partition: PartitionInfo) -> CompactionOutcome:
-        return planned_outcome(partition, facts.planner(own).plan(partition))
-
     return each_partition(
         client,
         table,
-        partitions,
-        planned,
+        all_facts,
+        lambda own, facts: facts.outcome(facts.plan(own)),
         at_once=len(partitions),
         describe=lambda outcome: outcome.text,
     )
@@ -352,38 +381,3 @@ def switched_off_outcome(table: TableInfo, spec: CompactSpec) -> CompactionOutco
         return None
     why = f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
     return CompactionOutcome(partition="", done=False, kind="none", why=why)
-
-
-def why_failed(
-    table: TableInfo, spec: CompactSpec, outcome: CompactionOutcome
-) -> CompactionNotDoneError | None:
-    """Return the error if a minor or major compaction was requested, and something prevents it."""
-    if not outcome.is_hindered or not spec.choice.insists or spec.plan_only:
-        return None
-    return CompactionNotDoneError(
-        table=table.ref, partition=outcome.partition, kind=spec.choice.value, why=outcome.why
-    )
-
-
-def in_queue(partition: PartitionInfo) -> PartitionName | None:
-    """Return a partition's name in the queue; None for the whole table."""
-    return partition.name if partition.name.columns else None
-
-
-def planned_outcome(
-    partition: PartitionInfo, plan: CompactionPlan | NoCompaction
-) -> CompactionOutcome:
-    """Return the outcome of a plan that was not carried out."""
-    name = str(partition.name)
-    if isinstance(plan, NoCompaction):
-        return CompactionOutcome(
-            partition=name, done=False, kind="none", why=plan.why, is_hindered=plan.is_hindered
-        )
-    return CompactionOutcome(
-        partition=name,
-        done=False,
-        kind="major" if plan.is_major else "minor",
-        why=plan.why,
-        inputs=tuple(d.text for d in plan.inputs),
-        bytes_in=plan.bytes_in,
-    )

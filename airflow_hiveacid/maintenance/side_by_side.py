@@ -13,7 +13,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
@@ -28,11 +28,18 @@ from airflow_hiveacid.format.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+
+
+class _Partition(Protocol):
+    @property
+    def name(self) -> PartitionName: ...
+
 
 _P = TypeVar("_P")
 _R = TypeVar("_R")
+_N = TypeVar("_N", bound=_Partition)
 
 MOST_AT_ONCE: Final = 8
 """The most pieces that are processed at a time.
@@ -52,8 +59,8 @@ log = logging.getLogger("hiveacid")
 def each_partition(  # noqa: PLR0913 -- the work, its partitions, and how to report it
     client: MetastorePort,
     table: TableInfo,
-    partitions: Sequence[PartitionInfo],
-    work: Callable[[MetastorePort, PartitionInfo], _R],
+    partitions: Sequence[_N],
+    work: Callable[[MetastorePort, _N], _R],
     *,
     at_once: int,
     describe: Callable[[_R], str],

@@ -9,28 +9,22 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import typed
+from airflow_hiveacid.format.errors import CompactionNotDoneError, typed
 from airflow_hiveacid.format.words import age_text, first_few, several
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionFacts,
     CompactionOutcome,
     check_can_serve,
-    in_queue,
-    planned_outcome,
+    read_facts,
     switched_off_outcome,
-    why_failed,
 )
-from airflow_hiveacid.maintenance.many_tables import (
-    TableOrPartition,
-    TablesRun,
-    grouped,
-    matching_tables,
-)
+from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
 from airflow_hiveacid.maintenance.neighbours import Neighbours
-from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
+from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
 from airflow_hiveacid.metastore.listed_tables import matches
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries, end_entry
@@ -44,6 +38,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+    from airflow_hiveacid.maintenance.compaction_planner import Requests
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.compaction import NoCompaction
 
@@ -54,11 +49,16 @@ log = logging.getLogger("hiveacid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """One partition of one table."""
+class DueCompaction:
+    """A partition that needs compaction; its plan's list of files is not kept in memory.
+
+    `oldest_delta_s` is the age of its oldest delta in seconds.
+    """
 
     facts: CompactionFacts
-    partition: PartitionInfo
+    score: float
+    oldest_delta_s: float
+    outcome: CompactionOutcome
 
     @property
     def table(self) -> str:
@@ -66,41 +66,10 @@ class Piece:
         return str(self.facts.table.ref)
 
     @property
-    def where(self) -> TableOrPartition:
-        """The partition, as a job of many tables names it."""
-        return TableOrPartition(table=self.facts.table, partition=self.partition)
-
-    @property
     def entry_id(self) -> int:
         """The ID of the request that waits in the queue; 0 if there is none."""
-        request = self.facts.requests.get(in_queue(self.partition))
+        request = self.facts.request
         return 0 if request is None else request.entry_id or 0
-
-    def plan(self, client: MetastorePort) -> Due | NoCompaction:
-        """Return the compaction that is due, or the reason why none is."""
-        plan = self.facts.planner(client).plan(self.partition)
-        if not isinstance(plan, CompactionPlan):
-            return plan
-        health = TableHealth.of(plan.state, kind=self.facts.table.kind, now_s=time.time())
-        return Due(
-            piece=self,
-            score=plan.score,
-            oldest_delta_s=health.oldest_delta_s or 0.0,
-            outcome=planned_outcome(self.partition, plan),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
-    """A partition that needs compaction; its plan's list of files is not kept in memory.
-
-    `oldest_delta_s` is the age of its oldest delta in seconds.
-    """
-
-    piece: Piece
-    score: float
-    oldest_delta_s: float
-    outcome: CompactionOutcome
 
     @property
     def is_overdue(self) -> bool:
@@ -125,20 +94,20 @@ class TablesPlan(TablesRun):
     left partitions, or all, because its window has ended.
     """
 
-    due: list[Due] = field(default_factory=list)
+    due: list[DueCompaction] = field(default_factory=list)
     outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
     window_ended: bool = False
 
     def report_due(self) -> None:
         """Add the partitions that are due to the outcomes, because the job only plans."""
-        self.outcomes += [(one.piece.table, one.outcome) for one in self.due]
+        self.outcomes += [(one.table, one.outcome) for one in self.due]
 
-    def leave(self, left: Sequence[Due]) -> None:
+    def leave(self, left: Sequence[DueCompaction]) -> None:
         """Leave partitions for a later job, because the window has ended."""
         for one in left:
             self.window_ended = True
             why = f"{one.outcome.why}; left for a later job, because the window has ended"
-            self.outcomes.append((one.piece.table, replace(one.outcome, why=why)))
+            self.outcomes.append((one.table, replace(one.outcome, why=why)))
         _warn_of_left([one for one in left if one.is_overdue], "the window has ended")
 
     @property
@@ -150,8 +119,9 @@ class TablesPlan(TablesRun):
 def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
     """Plan the compaction of all transactional tables with matching names.
 
-    The partitions with the highest score come first, after those that are overdue (`Due.rank`). If
-    the job serves the queue, the partitions with the oldest requests come first.
+    The partitions with the highest score come first, after those that are overdue
+    (`DueCompaction.rank`). If the job serves the queue, the partitions with the oldest requests
+    come first.
 
     Raises:
         InputError: a table that the spec names without a wildcard is missing or of the wrong kind.
@@ -161,9 +131,9 @@ def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
     run = TablesPlan()
     neighbours = Neighbours()
     for group in grouped(_tables(client, spec, run)):
-        _plan(client, _pieces(client, spec, group, run, neighbours), run)
+        _plan(client, _facts(client, spec, group, run, neighbours), run)
     if spec.choice is CompactionChoice.QUEUED:
-        run.due.sort(key=lambda one: one.piece.entry_id)
+        run.due.sort(key=lambda one: one.entry_id)
     else:
         run.due.sort(key=lambda one: one.rank, reverse=True)
     log.info(
@@ -220,77 +190,88 @@ def _check_compactable(table: TableInfo) -> None:
     check_files_writable(table)
 
 
-def _pieces(
+def _facts(
     client: MetastorePort,
     spec: CompactTablesSpec,
     tables: Sequence[TableInfo],
     run: TablesPlan,
     neighbours: Neighbours,
-) -> list[Piece]:
-    """Return the partitions of the tables; none of tables with automatic compaction turned off."""
+) -> list[CompactionFacts]:
+    """Return the facts of the tables' partitions, except if automatic compaction is turned off."""
 
-    def prepared(own: MetastorePort, table: TableInfo) -> list[Piece]:
+    def prepared(own: MetastorePort, table: TableInfo) -> list[CompactionFacts]:
         if str(table.ref) in run.skipped:
             if not spec.plan_only:
                 end_dead_entries(own, table.ref)
             return []
+        of_table = spec.of_table(str(table.ref))
         if spec.choice is CompactionChoice.QUEUED:
-            return _requested_pieces(own, spec, table, neighbours)
+            find = partial(_requested, own, spec, table)
+            return read_facts(own, table, of_table, find, neighbours)
         partitions = partitions_of(own, table, None)
-        facts = CompactionFacts.of(own, table, spec.of_table(str(table.ref)), neighbours)
-        return [Piece(facts=facts, partition=partition) for partition in partitions]
+        return read_facts(own, table, of_table, lambda _: partitions, neighbours)
 
-    return [piece for pieces in run.each_table(client, tables, prepared) for piece in pieces]
+    by_table = run.each_table(client, tables, prepared)
+    return [facts for of_table in by_table for facts in of_table]
 
 
-def _requested_pieces(
-    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo, neighbours: Neighbours
-) -> list[Piece]:
+def _requested(
+    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo, requests: Requests
+) -> list[PartitionInfo]:
     """Return the partitions with a waiting request; refuse requests for missing partitions."""
-    facts = CompactionFacts.of(client, table, spec.of_table(str(table.ref)), neighbours)
-    requests = {name: one for name, one in facts.requests.items() if spec.serves(one.pool)}
+    served = {name: one for name, one in requests.items() if spec.serves(one.pool)}
     if table.is_partitioned:
-        partitions = client.get_partitions(table, [name for name in requests if name is not None])
+        partitions = client.get_partitions(table, [name for name in served if name is not None])
     else:
         partitions = client.list_partitions(table)
-    facts = replace(facts, requests=requests)
-    pieces = [Piece(facts=facts, partition=partition) for partition in partitions]
-    pieces = [piece for piece in pieces if piece.entry_id]
-    served = {piece.entry_id for piece in pieces}
-    for entry in requests.values():
-        if entry.entry_id not in served and not spec.plan_only:
+    requested = [partition for partition in partitions if in_queue(partition) in served]
+    missing = served.keys() - {in_queue(partition) for partition in requested}
+    for name, entry in served.items():
+        if name in missing and not spec.plan_only:
             end_entry(client, ClaimedCompaction.of_entry(entry), "the table has no such partition")
-    return pieces
+    return requested
 
 
-def _plan(client: MetastorePort, pieces: Sequence[Piece], run: TablesPlan) -> None:
+def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: TablesPlan) -> None:
     """Plan every partition."""
-    run.partitions += len(pieces)
-    plans = run.each(
-        client, pieces, lambda own, piece: piece.plan(own), where=lambda piece: piece.where
-    )
-    for piece, plan in plans:
-        if isinstance(plan, Due):
+    run.partitions += len(partitions)
+    for facts, plan in run.each(client, partitions, _due, where=lambda facts: facts.where):
+        if isinstance(plan, DueCompaction):
             run.due.append(plan)
         elif plan.is_hindered:
-            outcome = planned_outcome(piece.partition, plan)
-            run.outcomes.append((piece.table, outcome))
-            error = why_failed(piece.facts.table, piece.facts.spec, outcome)
-            if error is not None:
-                run.fail(piece.where.name, error)
+            outcome = facts.outcome(plan)
+            run.outcomes.append((str(facts.table.ref), outcome))
+            try:
+                facts.checked(outcome)
+            except CompactionNotDoneError as error:
+                run.fail(facts.where.name, error)
 
 
-def _within(run: TablesPlan, max_bytes: int) -> list[Due]:
+def _due(client: MetastorePort, facts: CompactionFacts) -> DueCompaction | NoCompaction:
+    """Return the compaction that is due, or the reason why none is."""
+    plan = facts.plan(client)
+    if not isinstance(plan, CompactionPlan):
+        return plan
+    health = TableHealth.of(plan.state, kind=facts.table.kind, now_s=time.time())
+    return DueCompaction(
+        facts=facts,
+        score=plan.score,
+        oldest_delta_s=health.oldest_delta_s or 0.0,
+        outcome=facts.outcome(plan),
+    )
+
+
+def _within(run: TablesPlan, max_bytes: int) -> list[DueCompaction]:
     """Return the compactions whose inputs fit into `max_bytes`, and record the others as left.
 
     The first one is always chosen, because otherwise no job would ever compact a large partition.
     """
-    chosen: list[Due] = []
-    left: list[Due] = []
+    chosen: list[DueCompaction] = []
+    left: list[DueCompaction] = []
     left_bytes = max_bytes
     for one in run.due:
         if chosen and one.outcome.bytes_in > left_bytes:
-            run.outcomes.append((one.piece.table, _left(one.outcome, max_bytes)))
+            run.outcomes.append((one.table, _left(one.outcome, max_bytes)))
             left.append(one)
             continue
         chosen.append(one)
@@ -305,12 +286,12 @@ def _within(run: TablesPlan, max_bytes: int) -> list[Due]:
     return chosen
 
 
-def _warn_of_left(left: Sequence[Due], why: str) -> None:
+def _warn_of_left(left: Sequence[DueCompaction], why: str) -> None:
     """Log one warning about partitions that are due, but were left; none if there are none."""
     if not left:
         return
     named = [
-        f"{one.piece.where.name} ({one.outcome.bytes_in} bytes, oldest delta"
+        f"{one.facts.where.name} ({one.outcome.bytes_in} bytes, oldest delta"
         f" {age_text(one.oldest_delta_s)} old)"
         for one in left
     ]

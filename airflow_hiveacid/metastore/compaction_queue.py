@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import PartitionName, TableRef
+    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
 
 
 class CompactionType(ServerEnum):
@@ -310,6 +310,11 @@ def newest_entries(entries: Iterable[CompactionEntry]) -> dict[str, CompactionEn
         return entry.entry_id or 0, entry.is_pending, entry.ended_s or 0.0
 
     return {str(entry.partition or ""): entry for entry in sorted(entries, key=age_rank)}
+
+
+def in_queue(partition: PartitionInfo) -> PartitionName | None:
+    """Return a partition's name in the queue; None for the whole table."""
+    return partition.name if partition.name.columns else None
 
 
 def our_worker_id(job_key: str) -> str:

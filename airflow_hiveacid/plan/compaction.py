@@ -72,6 +72,11 @@ class CompactionPlan:
     has_older_readers: bool = False
 
     @property
+    def choice(self) -> CompactionChoice:
+        """The kind of the compaction: MAJOR or MINOR."""
+        return CompactionChoice.MAJOR if self.is_major else CompactionChoice.MINOR
+
+    @property
     def has_deletes(self) -> bool:
         """True if the inputs contain delete events."""
         return bool(self.state.delete_deltas)

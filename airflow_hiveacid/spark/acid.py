@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -32,7 +31,6 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transactions.fencing import FencingToken
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as statements
 from airflow_hiveacid.plan.statements.parameters import job_with, where_parameters
@@ -171,7 +169,7 @@ class Transaction:
             given = where_parameters(where, parameters)
             if where is None:
                 return target.rows(columns)
-            moment = Moment.now(self._job.spark, self._job.terms(given))
+            moment = Moment.now(self._job.spark, self._job.text_terms(given))
             return target.rows_where(where, moment, columns)
 
     def insert(  # noqa: PLR0913 - an INSERT has this many parts
@@ -400,17 +398,11 @@ def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
         TransactionAbortedError: a different client aborted the earlier transaction, for example to
             kill the job.
     """
-    if restart_state.handover is None or restart_state.first_txn_id is None:
+    if restart_state.handover is None:
         return
-    spec = job.spec
-    attempt, first = AttemptId.parse(spec.attempt), restart_state.first_txn_id
-    fencing_token = FencingToken(
-        job_key=spec.job_key,
-        attempt=attempt,
-        first_txn_id=first,
-    )
+    refs = map(TableRef.parse, job.spec.targets)
     try:
-        restart_state.handover.hold_locks(fencing_token, map(TableRef.parse, spec.targets))
+        restart_state.handover.hold_locks(job.terms, refs)
     except MetastoreError as error:
         log.warning("locks are kept until the program's next transaction: %s", error)
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.plan.conversion import COPY_OF, outcome_of, steps_back, steps_of
 from airflow_hiveacid.spark.maintenance.conversion_rows import SparkRows
 from airflow_hiveacid.spark.maintenance.convert import Converter
@@ -71,11 +69,7 @@ def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converte
         client=job.client,
         ref=ref,
         to=to,
-        job_key=job.spec.job_key,
-        attempt=AttemptId.parse(job.spec.attempt),
-        lock_timeout_s=job.spec.lock_timeout_s,
-        heartbeat_s=job.spec.heartbeat_s,
-        on_step=job.on_step,
+        terms=job.terms,
     )
 
 
@@ -84,10 +78,5 @@ def _exchange(job: JobContext, ref: TableRef) -> Exchange:
         client=job.client,
         rows=SparkRows(spark=job.spark, client=job.client),
         ref=ref,
-        terms=LockTerms(
-            job_key=job.spec.job_key,
-            attempt=AttemptId.parse(job.spec.attempt),
-            lock_timeout_s=job.spec.lock_timeout_s,
-        ),
-        on_step=job.on_step,
+        terms=job.terms,
     )

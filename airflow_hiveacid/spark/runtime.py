@@ -165,9 +165,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
         with connect(here) as client, typed_failures():
             for finding in preflight(client):
                 log.warning("%s", finding)
-            result = job_function(
-                JobContext(spark=spark, spec=spec, client=client, on_step=reached)
-            )
+            result = job_function(JobContext.of(spark, spec, client, reached))
         code = ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result
         code = exit_code(error)

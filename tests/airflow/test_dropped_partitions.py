@@ -10,11 +10,11 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import DropPartitions
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_the_hook_records_dropped_partitions_in_the_notes_of_the_table(
     client.commit_txn(txn_id)
     monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: nullcontext(client))
     asked = DropPartitions(target="default.t", partitions=((("p", "1"),),))
-    outcome = HiveAcidHook().run(asked, terms=LockTerms(lock_timeout_s=10.0, clock=clock))
+    outcome = HiveAcidHook().run(asked, terms=job_terms(None, lock_timeout_s=10.0, clock=clock))
     assert outcome.has_changed
     (reset,) = VersionNotes.of(table).resets()
     assert (str(reset.partition), reset.lowest, reset.write_id) == ("p=1", 1, 1)

@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from tests.support.terms import job_terms
 
 
 def main() -> str:
@@ -23,7 +24,7 @@ def main() -> str:
         table = client.get_table(TableRef.parse(name))
         writing = TableAccess(table=table, operations=frozenset({DataOperation.UPDATE}))
         try:
-            with begin(client, job_key=name, writes=[writing], lock_timeout_s=5) as txn:
+            with begin(client, job_terms(name), writes=[writing]) as txn:
                 print(txn.txn_id, flush=True)  # noqa: T201 -- what the test reads
                 sys.stdin.read()
         except HiveAcidError as error:

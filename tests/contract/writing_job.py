@@ -22,6 +22,7 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from tests.support.terms import job_terms
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     with connect(MetastoreEndpoint(uris=(uri,))) as client:
         table = client.get_table(TableRef.parse(name))
         writing = TableAccess(table=table, operations=frozenset({DataOperation.INSERT}))
-        with begin(client, job_key=name, writes=[writing], lock_timeout_s=5) as txn:
+        with begin(client, job_terms(name), writes=[writing]) as txn:
             write_id = txn.write_ids[table.ref]
             delta = DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
             path = f"{table.location.removeprefix('file:')}/{delta}/bucket_00000"

@@ -45,7 +45,7 @@ def main() -> None:
     die_after(int(sys.argv[2]))
     spark = open_session("dies")
     with connect(spec.metastore) as client:
-        update(JobContext(spark=spark, spec=spec, client=client, on_step=lambda _step: None))
+        update(JobContext.of(spark, spec, client))
 
 
 if __name__ == "__main__":

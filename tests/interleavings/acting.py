@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,17 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.maintenance.window import Window
+from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
 )
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
@@ -45,6 +49,7 @@ from tests.interleavings.rows import (
     serial_states,
 )
 from tests.interleavings.world import Actor
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +115,12 @@ class Acting(LookingBack):
             if name == "snapshot":
                 speaker.snapshot = speaker.saw
 
-        context = JobContext(spark=stand_ins.SPARK, spec=spec, client=client, on_step=on_step)
+        context = JobContext(
+            spark=stand_ins.SPARK,
+            spec=spec,
+            client=client,
+            terms=replace(JobTerms.of(spec, on_step=on_step), clock=self.world.clock),
+        )
         return product.run_changes(
             context,
             [
@@ -160,22 +170,29 @@ class Acting(LookingBack):
         known = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
         outcomes, shared = [], SharedNotes.of(table)
         for partition in partitions:
+            facts = CompactionFacts(
+                table=table,
+                partition=partition,
+                spec=CompactSpec(target=str(REF), choice=choice),
+                known=known,
+                request=requests.get(in_queue(partition)),
+            )
             compactor = Compactor(
                 spark=stand_ins.SPARK,
                 client=client,
-                table=table,
-                spec=CompactSpec(target=str(REF), choice=choice),
-                job_key=f"dag/run/compact{number}/-1",
-                attempt=AttemptId(1, f"{number:012x}"),
-                lock_timeout_s=30.0,
-                heartbeat_s=None,
-                on_step=actor.reach,
-                known=known,
+                facts=facts,
                 policy=self.scene.policy,
-                requests=requests,
                 shared=shared,
+                window=Window(),
+                terms=job_terms(
+                    f"dag/run/compact{number}/-1",
+                    lock_timeout_s=30.0,
+                    attempt=AttemptId(1, f"{number:012x}"),
+                    clock=self.world.clock,
+                    on_step=actor.reach,
+                ),
             )
-            outcomes.append(compactor.compact(partition))
+            outcomes.append(compactor.compact())
         return outcomes
 
     def clean(self, number: int) -> object:
@@ -205,7 +222,8 @@ class Acting(LookingBack):
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
         seen: list[tuple[Any, ...]] = []
         error: HiveAcidError | OSError | None = None
-        with begin(client, job_key=None, reads=[access], lock_timeout_s=30.0) as txn:
+        terms = job_terms(None, lock_timeout_s=30.0, clock=self.world.clock)
+        with begin(client, terms, reads=[access]) as txn:
             commits = self.commits_at(actor.saw)
             write_ids = txn.snapshot.write_ids(REF)
             is_short = self.is_short(write_ids, txn.snapshot.txns)

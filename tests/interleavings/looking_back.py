@@ -29,6 +29,7 @@ from tests.interleavings import stand_ins
 from tests.interleavings.ground import Ground
 from tests.interleavings.rows import serial_states
 from tests.interleavings.scene import REF, TAG
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +125,8 @@ class LookingBack(Ground):
         access = TableAccess(table=table, operations=frozenset({DataOperation.SELECT}))
         rows: Rows | None = None
         error: HiveAcidError | OSError | None = None
-        with begin(client, job_key=None, reads=[access], lock_timeout_s=30.0) as txn:
+        terms = job_terms(None, lock_timeout_s=30.0, clock=self.world.clock)
+        with begin(client, terms, reads=[access]) as txn:
             commits = self.commits_at(actor.saw)
             is_short = self.is_short(txn.snapshot.write_ids(REF), txn.snapshot.txns)
             try:

@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.metastore.transactions import compaction_work, heartbeat, transaction
+from airflow_hiveacid.metastore.transactions import heartbeat
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events, partition_text
@@ -447,8 +447,6 @@ def installed() -> Iterator[None]:
         patch.setattr(locations, "_local", lambda: world().disk)
         patch.setattr(heartbeat, "threading", threading)
         patch.setattr(functools.cached_property, "__get__", _kept)
-        for module in (transaction, compaction_work):
-            patch.setattr(module, "SystemClock", lambda: world().clock)
         patch.setattr(threads, "ThreadPoolExecutor", Pool)
         for module in (job, compact):
             patch.setattr(module, "job_group", _job_group)

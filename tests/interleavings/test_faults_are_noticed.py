@@ -359,7 +359,7 @@ FAULTS: Final = (
             Edit(
                 module=compact,
                 where="Compactor._is_pointless",
-                old="    newest = work.txn.newest(self.table.ref)\n",
+                old="    newest = work.txn.newest(table.ref)\n",
                 new="    return False\n",
             ),
             _DOES_NOT_COMPARE,
@@ -396,7 +396,7 @@ FAULTS: Final = (
             Edit(
                 module=compaction_work,
                 where="CompactionWork.begin",
-                old="self.snapshot = self.txn.newest(self._ref).for_compactor()",
+                old="self.snapshot = self.txn.newest(worker.ref).for_compactor()",
                 new="self.snapshot = self.txn.snapshot.for_compactor()",
             ),
             _DOES_NOT_COMPARE,

@@ -27,6 +27,7 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
+from tests.support.terms import job_terms
 from tests.unit.storage.orc_tables import B1, insert, write_acid
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def test_a_lock_that_times_out_raises_an_error_and_leaves_no_waiting_lock(t: Lab
     access = TableAccess(table=table, operations=frozenset({DataOperation.OVERWRITE}))
     with (
         connect(t.endpoint) as other,
-        begin(other, job_key=f"{t.db}/other", writes=[access], lock_timeout_s=5.0) as txn,
+        begin(other, job_terms(f"{t.db}/other"), writes=[access]) as txn,
     ):
         with pytest.raises(errors.LockNotAcquiredError, match=rf"no lock on {t.db}\.t after"):
             t.delete("t", lock_timeout_s=1.0)
@@ -250,7 +251,7 @@ def test_the_merge_job_refuses_a_spec_of_a_different_kind(t: Lab) -> None:
         job_key="k", metastore=t.endpoint, job=DeleteSpec(target=f"{t.db}.t", where="id = 1")
     )
     with pytest.raises(errors.ConfigurationError, match="does not run delete jobs"):
-        merge(JobContext(spark=t.spark, spec=spec, client=t.client, on_step=print))
+        merge(JobContext.of(t.spark, spec, t.client, print))
 
 
 def test_a_row_in_a_file_of_another_bucket_is_changed_only_after_a_major_compaction(

@@ -23,12 +23,12 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, TruncateSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnType
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.sql.script import read_script
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def define(lab: Lab, text: str) -> None:
     """Carry out statements on definitions, without waiting for a lock."""
     for statement in read_script(text, lab.db):
         assert isinstance(statement.job, MetastoreStatement)
-        run_statement(lab.client, statement.job, LockTerms(lock_timeout_s=AT_ONCE))
+        run_statement(lab.client, statement.job, job_terms(None, lock_timeout_s=AT_ONCE))
 
 
 def overwrite(lab: Lab) -> None:

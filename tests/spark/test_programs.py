@@ -69,7 +69,7 @@ def run_whole(
         job_key=f"{lab.db}/{job_key}", metastore=lab.endpoint, job=spec, lock_timeout_s=20.0
     )
     with connect(lab.endpoint) as client, typed_failures():
-        context = JobContext(spark=lab.spark, spec=job, client=client, on_step=on_step)
+        context = JobContext.of(lab.spark, job, client, on_step)
         return acid.run_program(context, program)
 
 

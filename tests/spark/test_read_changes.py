@@ -33,6 +33,7 @@ from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,9 @@ UPSERT = (
 @contextmanager
 def snapshot_of(lab: Lab, name: str) -> Iterator[ReadSnapshot]:
     key = f"test/{uuid.uuid4().hex}"
-    with held_snapshot(lab.client, [f"{lab.db}.{name}"], job_key=key) as snapshot:
+    with held_snapshot(
+        lab.client, [f"{lab.db}.{name}"], job_terms(key, lock_timeout_s=60.0)
+    ) as snapshot:
         yield snapshot
 
 

@@ -42,6 +42,7 @@ from tests.support.logins.openssl import (
     write_private,
 )
 from tests.support.secret_search import files_below
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -330,7 +331,7 @@ def live(endpoint: MetastoreEndpoint) -> None:
         client.create_database(ref.db)
         table = client.create_table(NewTable(ref=ref, columns=_COLUMNS))
         writes = [access(table, DataOperation.INSERT)]
-        with begin(client, job_key=str(ref), writes=writes, lock_timeout_s=30) as transaction:
+        with begin(client, job_terms(str(ref), lock_timeout_s=30), writes=writes) as transaction:
             (lock,) = client.show_locks(ref)
             assert lock.txn_id == transaction.txn_id
         seen = client.valid_write_ids([ref], client.valid_txns())[ref]

@@ -49,7 +49,6 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.operators.submission.checks.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures
@@ -76,6 +75,7 @@ from spark_apps.transaction import transaction
 from spark_apps.truncate import truncate
 from spark_apps.update import update
 from tests.support.short_jvms import CLASSES
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -232,7 +232,7 @@ class Lab:
         )
         with connect(self.endpoint) as client, typed_failures():
             refusal = self.refusal(job)
-            context = JobContext(spark=self.spark, spec=spec, client=client, on_step=on_step)
+            context = JobContext.of(self.spark, spec, client, on_step)
             result = JOB_FUNCTIONS[spec.kind](context)
             assert refusal is None, refusal
             return result
@@ -251,7 +251,7 @@ class Lab:
         done = []
         for statement in read_script(text, self.db):
             if isinstance(statement.job, MetastoreStatement):
-                terms = LockTerms(lock_timeout_s=20.0)
+                terms = job_terms(None, lock_timeout_s=20.0)
                 run_statement(self.client, statement.job, terms, around_drop=noted_drop)
             else:
                 done.append(self.run(statement.job, **options))  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ def compact(options: argparse.Namespace) -> Iterator[str]:
             lock_timeout_s=_LOCK_TIMEOUT_S,
         )
         spark = local_session("hiveacid-compact")
-        job = JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None)
+        job = JobContext.of(spark, spec, client)
         result = spark_compact.compact_table(job)
     yield shown(_answer(_outcomes(result), is_plan=False), options.output)
 

@@ -87,5 +87,5 @@ def _converted(
         lock_timeout_s=_LOCK_TIMEOUT_S,
     )
     spark = local_session("hiveacid-convert")
-    job = JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None)
+    job = JobContext.of(spark, spec, client)
     return convert_table(job, ref, to)

@@ -139,6 +139,4 @@ def _restored(
         lock_timeout_s=_LOCK_TIMEOUT_S,
     )
     spark = local_session("hiveacid-restore")
-    return spark_restore.restore(
-        JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None)
-    )
+    return spark_restore.restore(JobContext.of(spark, spec, client))

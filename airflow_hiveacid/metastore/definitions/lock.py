@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.metastore.clock import Clock, SystemClock
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.transactions.commit import commit
-from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, FencingToken, fence
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of, fence
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 
@@ -29,29 +26,18 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.metastore.port import MetastorePort
-
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockTerms:
-    """The owner and time-out of a lock request.
-
-    If `job_key` is None, no other copies of the job are fenced.
-    """
-
-    job_key: str | None = None
-    attempt: AttemptId = field(default_factory=AttemptId.new)
-    lock_timeout_s: float
-    clock: Clock = field(default_factory=SystemClock)
-
-
 @contextmanager
 def locked(
-    client: MetastorePort, components: Sequence[LockComponent], terms: LockTerms
+    client: MetastorePort, components: Sequence[LockComponent], terms: JobTerms
 ) -> Iterator[TxnId]:
     """Hold these locks in a transaction during the `with` block; yield the transaction's ID.
+
+    The transaction reports no steps, and sends heartbeats at half of the server's time-out.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
@@ -73,28 +59,18 @@ def locked(
 
 
 def _acquire(
-    client: MetastorePort, txn_id: TxnId, components: Sequence[LockComponent], terms: LockTerms
+    client: MetastorePort, txn_id: TxnId, components: Sequence[LockComponent], terms: JobTerms
 ) -> None:
     refs = {component.table for component in components}
-    fencing_token = None
-    if terms.job_key is not None:
-        fencing_token = FencingToken(
-            job_key=terms.job_key,
-            attempt=terms.attempt,
-            first_txn_id=txn_id,
-        )
-
-    def end_older() -> bool:
-        return fencing_token is not None and fence(client, fencing_token, txn_id, refs)
-
+    fencing_token = FencingToken.of(terms, txn_id)
     acquire(
         client,
         LockRequest(
             txn_id=txn_id,
             components=tuple(components),
-            agent_info=ANONYMOUS if fencing_token is None else fencing_token.agent_info,
+            agent_info=agent_info_of(fencing_token),
         ),
         timeout_s=terms.lock_timeout_s,
         clock=terms.clock,
-        on_enqueued=end_older,
+        on_enqueued=lambda: fence(client, fencing_token, txn_id, refs),
     )

@@ -7,7 +7,7 @@ made the change. `Before` records the state right before the change. After such 
 as "the table exists" means success, not an error. See docs/decisions/definitions.md.
 
 Example:
-    outcome = run_statement(client, DropTable(target="db.t"), LockTerms(lock_timeout_s=60))
+    outcome = run_statement(client, DropTable(target="db.t"), terms)
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from airflow_hiveacid.format.table import PartitionName, TableRef
-    from airflow_hiveacid.metastore.definitions.lock import LockTerms
     from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
     AroundDrop = Callable[
         [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two callbacks
     client: MetastorePort,
     statement: statements.MetastoreStatement,
-    terms: LockTerms,
+    terms: JobTerms,
     *,
     before: Before | None = None,
     on_begin: Callable[[Before], None] = lambda _: None,
@@ -61,7 +61,7 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
     Args:
         client: a metastore client that only this thread uses.
         statement: the statement to run.
-        terms: the owner and time-out of the locks.
+        terms: the job that requests the locks, and their time-out.
         before: what an earlier try passed to `on_begin`, if that try may have made the change.
         on_begin: called directly before the call that makes the change.
         around_drop: a function of the client, the table and the partitions to drop. This function

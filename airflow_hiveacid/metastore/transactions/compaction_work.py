@@ -16,7 +16,7 @@ fails, these requests are repeated. On 3.1, only Hive can process the queue. So 
 has only its transaction and its locks.
 
 Example:
-    with compacting(client, table=table, partition=name, compaction_type=kind, ...) as work:
+    with compacting(client, terms, table=table, partition=name, compaction_type=kind) as work:
         if work.refusal is None:
             rewrite(work.write_ids)
 """
@@ -56,7 +56,6 @@ from airflow_hiveacid.format.policies import (
 )
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,
@@ -72,19 +71,18 @@ from airflow_hiveacid.metastore.locks import (
     presence_of_compactions,
 )
 from airflow_hiveacid.metastore.process_user import process_user
-from airflow_hiveacid.metastore.transactions.fencing import COMPACTOR
+from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, COMPACTOR
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionResponse
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.
@@ -105,12 +103,11 @@ class CompactionWork:
     clients that this compaction replaces. If the compaction fails, these requests are repeated.
     """
 
-    def __init__(self, client: MetastorePort, txn: MetastoreTransaction, ref: TableRef) -> None:
-        self._client = client
+    def __init__(self, worker: _QueueWorker, txn: MetastoreTransaction) -> None:
+        self.client = worker.client
         self.txn = txn
         self.snapshot = txn.snapshot
-        self._ref = ref
-        self._worker: _QueueWorker | None = None
+        self._worker = worker
         self.claim: ClaimedCompaction | None = None
         self.refusal: str | None = None
         self.served: list[CompactionEntry] = []
@@ -123,16 +120,11 @@ class CompactionWork:
     @property
     def write_ids(self) -> CompactorWriteIdList:
         """The write IDs that may be compacted."""
-        return CompactorWriteIdList.of(self.snapshot.write_ids(self._ref))
+        return CompactorWriteIdList.of(self.snapshot.write_ids(self._worker.ref))
 
-    def begin(
-        self,
-        worker: _QueueWorker,
-        kind: CompactionType,
-        on_alone: Callable[[MetastoreTransaction], None],
-    ) -> None:
+    def begin(self, kind: CompactionType, on_alone: Callable[[MetastoreTransaction], None]) -> None:
         """Take the compactors' lock and claim the queue entry; only `compacting` calls this."""
-        self._worker = worker
+        worker = self._worker
         if not worker.await_turn(self.txn.txn_id, kind):
             self.refuse("another compactor is at work here")
             return
@@ -145,11 +137,11 @@ class CompactionWork:
         self.claim = claim
         # Take the snapshot after the claim, as Hive's worker does. The previous worker has ended
         # before the claim.
-        self.snapshot = self.txn.newest(self._ref).for_compactor()
+        self.snapshot = self.txn.newest(worker.ref).for_compactor()
         if claim is not None:
             highest = self.write_ids.high_watermark
             self.claim = dataclasses.replace(claim, highest_write_id=highest)
-            self._client.update_compactor_state(self.claim, self.txn.txn_id)
+            self.client.update_compactor_state(self.claim, self.txn.txn_id)
             self.txn.watch(partial(_check_wanted, self.claim))
 
     def confirm_wanted(self) -> None:
@@ -171,7 +163,7 @@ class CompactionWork:
         publishing, and check the directory afterwards. If a worker's entry has left the queue, the
         worker has already published its result.
         """
-        taken = None if self._worker is None else self._worker.taken_on_3()
+        taken = self._worker.taken_on_3()
         if taken is not None:
             self.refuse(taken.why)
         return taken is not None
@@ -197,28 +189,22 @@ class CompactionWork:
         accepts no request for a partition with a waiting or claimed entry.
         """
         if self.claim is not None:
-            end_entry(self._client, self.claim, why)
-        elif self._worker is not None and self.served:
+            end_entry(self.client, self.claim, why)
+        elif self.served:
             self._worker.end_requests(why)
         while self.served:
-            _ask_again(self._client, self.served.pop())
+            _ask_again(self.client, self.served.pop())
 
 
 @contextmanager
 def compacting(  # noqa: PLR0913 -- as transaction.begin
     client: MetastorePort,
+    terms: JobTerms,
     *,
     table: TableInfo,
     partition: PartitionName | None,
     compaction_type: CompactionType,
-    job_key: str,
-    attempt: AttemptId | None = None,
-    lock_timeout_s: float,
-    heartbeat_s: float | None = None,
     policy: ConflictPolicy = ConflictPolicy.HIVE,
-    clock: Clock | None = None,
-    on_step: Callable[[str], None] = lambda _: None,
-    on_lost: Callable[[], None] = lambda: None,
     on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; after an error, mark the queue entry as refused.
@@ -226,7 +212,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     After an error, this function also repeats the replaced requests of other clients.
 
     For arguments and errors that are not described here, see `transaction.begin`. `partition` is
-    None for an unpartitioned table. The partition's name is also the `job_part`. If another
+    None for an unpartitioned table. The partition's name is also the part of the job. If another
     compaction is running, `policy` decides whether this compaction gives way, waits or fails.
     `on_alone` is called while this compaction holds the compactors' lock, before it claims an
     entry. An error from `on_alone` ends the compaction.
@@ -234,7 +220,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     Raises:
         WriteConflictError: another compaction is running, and the policy lets the later compaction
             fail.
-        LockNotAcquiredError: the other compaction did not finish within `lock_timeout_s`.
+        LockNotAcquiredError: the other compaction did not finish within `terms.lock_timeout_s`.
         CompactionCancelledError: the entry was withdrawn; a heartbeat has noticed this.
     """
     access = TableAccess(
@@ -248,35 +234,22 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     def report(step: str) -> None:
         nonlocal is_committed
         is_committed = is_committed or step == "committed"
-        on_step(step)
+        terms.on_step(step)
 
     transaction = begin(
         client,
-        job_key=job_key,
-        attempt=attempt,
-        job_part=str(partition or ""),
+        dataclasses.replace(terms, part=str(partition or ""), on_step=report),
         reads=[access],
-        lock_timeout_s=lock_timeout_s,
-        heartbeat_s=heartbeat_s,
         txn_type=TxnType.COMPACTION,
-        clock=clock,
-        on_step=report,
-        on_lost=on_lost,
         presence=presence_of_compactions(table.ref),
     )
     try:
         with transaction as txn:
-            work = CompactionWork(client, txn, table.ref)
             worker = _QueueWorker(
-                client=client,
-                ref=table.ref,
-                partition=partition,
-                job_key=job_key,
-                policy=policy,
-                timeout_s=lock_timeout_s,
-                clock=SystemClock() if clock is None else clock,
+                client=client, terms=terms, ref=table.ref, partition=partition, policy=policy
             )
-            work.begin(worker, compaction_type, on_alone)
+            work = CompactionWork(worker, txn)
+            work.begin(compaction_type, on_alone)
             yield work
     except (CommitStateUnknownError, CompactionCancelledError):
         # After an unknown commit, the next run asks the server for the outcome and ends the entry.
@@ -288,7 +261,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         raise
     if work.refusal is None and work.claim is not None:
         _mark_compacted(client, work.claim)
-        on_step("marked")
+        terms.on_step("marked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +276,10 @@ class _QueueWorker:
     """A worker that requests a compaction of one partition and claims the queue entry."""
 
     client: MetastorePort
+    terms: JobTerms
     ref: TableRef
     partition: PartitionName | None
-    job_key: str
     policy: ConflictPolicy
-    timeout_s: float
-    clock: Clock
     # With a separate pool, the worker certainly claims the entry that it requested.
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
@@ -318,7 +289,8 @@ class _QueueWorker:
         Raises:
             WriteConflictError, LockNotAcquiredError: see `compacting`.
         """
-        began_s, pause_s = self.clock.monotonic(), _FIRST_PAUSE_S
+        clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
+        began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
         while not self._is_alone(txn_id, kind):
             rival = self._at_work_here()
             match = COMPACTOR.fullmatch(rival)
@@ -332,16 +304,20 @@ class _QueueWorker:
                         f" and the policy {self.policy.value} allows only the first of the two",
                     )
                 case ConflictOutcome.COMPACTS:
-                    waited_s = self.clock.monotonic() - began_s
-                    if waited_s >= self.timeout_s:
+                    waited_s = clock.monotonic() - began_s
+                    if waited_s >= timeout_s:
                         raise LockNotAcquiredError(
                             tables=(str(self.ref),), lock_id=0, waited_s=waited_s, holders=rival
                         )
-                    self.clock.sleep(min(pause_s, self.timeout_s - waited_s))
+                    clock.sleep(min(pause_s, timeout_s - waited_s))
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                 case _:
                     return False
         return True
+
+    @property
+    def _worker_id(self) -> str:
+        return our_worker_id(self.terms.job_key or ANONYMOUS)
 
     @property
     def _name(self) -> str:
@@ -408,7 +384,7 @@ class _QueueWorker:
                 end_entry(
                     self.client,
                     ClaimedCompaction.of_entry(entry),
-                    f"taken over by {our_worker_id(self.job_key)}, which compacts it now",
+                    f"taken over by {self._worker_id}, which compacts it now",
                 )
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | _Taken | None:
@@ -436,7 +412,7 @@ class _QueueWorker:
         # Try to claim even if the request was refused. If an earlier response was lost, our entry
         # is already in the queue, and the server refuses a second request.
         claim = self.client.find_next_compaction(
-            our_worker_id(self.job_key), worker_version=airflow_hiveacid.__version__, pool=self.pool
+            self._worker_id, worker_version=airflow_hiveacid.__version__, pool=self.pool
         )
         return claim, answer
 
@@ -447,7 +423,7 @@ class _QueueWorker:
         major compaction could not follow a minor one before the cleaning. The cleaning after our
         compaction covers both, because cleaners remove all replaced directories.
         """
-        why = f"committed; {our_worker_id(self.job_key)} compacts the same files again now"
+        why = f"committed; {self._worker_id} compacts the same files again now"
         compacted = [
             entry
             for entry in self._unfinished()

@@ -28,7 +28,7 @@ import hashlib
 import logging
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import FencedError, MetastoreError
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.locks import LockInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 ANONYMOUS: Final = "airflow-provider-hiveacid"
 """The agent info on locks of this provider's transactions without a job."""
@@ -72,6 +73,18 @@ class FencingToken:
     attempt: AttemptId
     part: str = ""
     first_txn_id: TxnId
+
+    @classmethod
+    def of(cls, terms: JobTerms, first_txn_id: TxnId) -> Self | None:
+        """Return the identity of the copy of a job; None for a job without a key."""
+        if terms.job_key is None:
+            return None
+        return cls(
+            job_key=terms.job_key,
+            attempt=terms.attempt,
+            part=terms.part,
+            first_txn_id=first_txn_id,
+        )
 
     @property
     def rank(self) -> tuple[int, TxnId]:
@@ -113,6 +126,11 @@ class Rival:
     def rank(self) -> tuple[int, TxnId]:
         """The rank of the other copy; see `FencingToken.rank`."""
         return self.attempt.try_number, self.first_txn_id
+
+
+def agent_info_of(fencing_token: FencingToken | None) -> str:
+    """Return the agent info of the locks of a job's copy, or of a transaction without a job."""
+    return ANONYMOUS if fencing_token is None else fencing_token.agent_info
 
 
 def job_digest(job_key: str) -> str:
@@ -176,9 +194,12 @@ def find_copies(
 
 
 def fence(
-    client: MetastorePort, fencing_token: FencingToken, txn_id: TxnId, refs: Iterable[TableRef]
+    client: MetastorePort,
+    fencing_token: FencingToken | None,
+    txn_id: TxnId,
+    refs: Iterable[TableRef],
 ) -> bool:
-    """Abort every older copy of the job; call this function after our own lock request.
+    """Abort every older copy of the job, if any; call this function after our own lock request.
 
     Returns:
         True if there were older copies, because they may have blocked our lock request.
@@ -186,6 +207,8 @@ def fence(
     Raises:
         FencedError: a newer copy has requested its locks, so this copy must end.
     """
+    if fencing_token is None:
+        return False
     copies = find_copies(client, fencing_token, refs)
     ahead = newer(fencing_token, copies)
     if ahead:
@@ -205,7 +228,7 @@ def fence(
 
 def raise_if_fenced(
     client: MetastorePort,
-    fencing_token: FencingToken,
+    fencing_token: FencingToken | None,
     error: TransactionAbortedError,
     refs: Iterable[TableRef],
 ) -> None:
@@ -215,6 +238,8 @@ def raise_if_fenced(
         FencedError: there is a newer copy. Otherwise, or if the search fails, this function raises
             nothing, and the job may be retried.
     """
+    if fencing_token is None:
+        return
     try:
         ahead = newer(fencing_token, find_copies(client, fencing_token, refs))
     except MetastoreError as unknown:

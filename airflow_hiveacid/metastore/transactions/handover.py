@@ -16,34 +16,40 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
-from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from airflow_hiveacid.format.ids import TxnId
+    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.fencing import FencingToken
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 
 class Handover:
     """The open transactions of a job that the job's next transaction replaces.
 
-    Mutable. Not thread-safe.
+    `first_txn_id` is the job's first transaction, which keeps the job's rank among its copies.
+    `began` are the write IDs that were committed when the job began, of the tables where a commit
+    of another transaction may end the job. Mutable: each opening of a transaction sets both. Not
+    thread-safe.
     """
 
-    def __init__(self, client: MetastorePort) -> None:
+    def __init__(self, client: MetastorePort, first_txn_id: TxnId | None = None) -> None:
         self._client = client
         self._left: dict[TxnId, ExitStack] = {}
+        self.first_txn_id = first_txn_id
+        self.began: Mapping[TableRef, ValidWriteIdList] = {}
 
     def leave(self, txn_id: TxnId, undo: ExitStack) -> None:
         """Keep a replaced transaction open; `undo` ends its heartbeats and the transaction."""
         self._left[txn_id] = undo
 
-    def hold_locks(self, fencing_token: FencingToken, refs: Iterable[TableRef]) -> None:
+    def hold_locks(self, terms: JobTerms, refs: Iterable[TableRef]) -> None:
         """Replace the kept transactions, if any, with a new one that requests shared locks.
 
         The locks need not be granted, because a process that kills the job also finds waiting
@@ -58,14 +64,13 @@ class Handover:
             LockComponent(table=ref, lock_type=LockType.SHARED_READ, operation=DataOperation.SELECT)
             for ref in sorted(set(refs))
         )
-        if not self._left or not components:
+        if self.first_txn_id is None or not self._left or not components:
             return
         with ExitStack() as undo:
-            txn_id, _ = open_beating(self._client, SystemClock(), undo)
+            txn_id, _ = open_beating(self._client, terms.clock, undo)
+            agent_info = agent_info_of(FencingToken.of(terms, self.first_txn_id))
             self._client.lock(
-                LockRequest(
-                    txn_id=txn_id, components=components, agent_info=fencing_token.agent_info
-                )
+                LockRequest(txn_id=txn_id, components=components, agent_info=agent_info)
             )
             self.step_over()
             self.leave(txn_id, undo.pop_all())

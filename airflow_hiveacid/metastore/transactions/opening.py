@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -38,8 +38,8 @@ from airflow_hiveacid.metastore.locks import (
 )
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.fencing import (
-    ANONYMOUS,
     FencingToken,
+    agent_info_of,
     fence,
     raise_if_fenced,
 )
@@ -48,13 +48,12 @@ from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting, is_overtaken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.txn_values import TxnType
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
@@ -70,20 +69,11 @@ _log = logging.getLogger(__name__)
 class Plan:
     """The arguments of a transaction; see `transaction.begin` for the fields."""
 
-    job_key: str | None
-    attempt: AttemptId
-    job_part: str
+    terms: JobTerms
     reads: tuple[TableAccess, ...]
     writes: tuple[TableAccess, ...]
-    lock_timeout_s: float
-    heartbeat_s: float | None
     txn_type: TxnType
-    first_txn_id: TxnId | None
-    began: Mapping[TableRef, ValidWriteIdList]
-    clock: Clock
-    on_step: Callable[[str], None]
-    on_lost: Callable[[], None]
-    presence: TableRef | None = None
+    presence: TableRef | None
 
     @property
     def written(self) -> tuple[TableRef, ...]:
@@ -190,38 +180,37 @@ def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opene
 
 
 def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
-    timeout_s = client.txn_timeout_s
-    interval_s = _interval_s(plan, timeout_s)
-    deadline_s = plan.clock.monotonic() + plan.lock_timeout_s
+    terms, timeout_s = plan.terms, client.txn_timeout_s
+    interval_s = _interval_s(terms, timeout_s)
+    deadline_s = terms.clock.monotonic() + terms.lock_timeout_s
     # A transaction that never waits for locks may be reopened, too, because this delays no other
     # transaction.
-    never_waits = plan.lock_timeout_s == 0
-    first_txn_id = plan.first_txn_id
+    never_waits = terms.lock_timeout_s == 0
     reopenings = 0
     while True:
-        is_late = plan.clock.monotonic() >= deadline_s and not never_waits
+        is_late = terms.clock.monotonic() >= deadline_s and not never_waits
         is_last = reopenings == _MOST_REOPENINGS or is_late
         before = _write_ids_of(client, tuple({*plan.changed, *plan.watched}))
-        opened_s = plan.clock.monotonic()
+        opened_s = terms.clock.monotonic()
         txn_id = client.open_txn(plan.txn_type)
-        first_txn_id = txn_id if first_txn_id is None else first_txn_id
+        if leaving.first_txn_id is None:
+            leaving.first_txn_id = txn_id
+        leaving.began = {**_surely_whole(before, plan.watched), **leaving.began}
         opening = _Opening(
             client=client,
             plan=plan,
             txn_id=txn_id,
-            first_txn_id=first_txn_id,
+            first_txn_id=leaving.first_txn_id,
             timeout_s=timeout_s,
             interval_s=interval_s,
             opened_s=opened_s,
             before=before,
-            began=_known(before, plan),
             leaving=leaving,
         )
         try:
             opened = opening.run(deadline_s=deadline_s)
-        except WaitedInVainError as vain:
+        except WaitedInVainError:
             _log.info("overtaken while it waited, reopening txn_id=%s", txn_id)
-            plan = replace(plan, began=vain.began)
             continue
         except _AnswerLostError as lost:
             # The state of a lock request is unknown. The server withdraws the request when its
@@ -229,7 +218,6 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
             if is_last:
                 raise lost.error from lost.error.__cause__
             _log.warning("reopening txn_id=%s: %s", txn_id, lost.error)
-            plan = replace(plan, began=lost.began)
             reopenings += 1
             continue
         if is_last or not is_overtaken(opening.changed, opened.snapshot.tables):
@@ -237,7 +225,6 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         _log.info("overtaken before the snapshot, reopening txn_id=%s", txn_id)
         client.be_patient(None)
         leaving.leave(txn_id, opened.undo)
-        plan = replace(plan, began=opened.began)
         # Do not count the reopenings that a wait for locks causes. A wait for locks has its own
         # time limit. Each commit of a transaction ahead in the queue causes a reopening.
         reopenings += not opened.has_waited
@@ -246,18 +233,16 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
 class _AnswerLostError(Exception):
     """A response was lost, but the transaction is still open: no other client has ended it."""
 
-    def __init__(
-        self, error: MetastoreUnavailableError, began: Mapping[TableRef, ValidWriteIdList]
-    ) -> None:
-        self.error, self.began = error, began
+    def __init__(self, error: MetastoreUnavailableError) -> None:
+        self.error = error
         super().__init__()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Opening:
     """A transaction during its opening; `before` holds the write IDs right before it was opened.
 
-    Mutable: `began` (see `Opened`) is complete once the write IDs are allocated.
+    `leaving.began` is complete once the write IDs are allocated.
     """
 
     client: MetastorePort
@@ -268,7 +253,6 @@ class _Opening:
     interval_s: float
     opened_s: float
     before: Mapping[TableRef, ValidWriteIdList]
-    began: Mapping[TableRef, ValidWriteIdList]
     leaving: Handover
 
     @property
@@ -292,8 +276,7 @@ class _Opening:
                     self.client.be_patient(None)  # do not retry the abort and later calls
                     raise
         except TransactionAbortedError as error:
-            if self._fencing_token is not None:
-                raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
+            raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
             raise
 
     def _check_open(self, lost: MetastoreUnavailableError) -> None:
@@ -317,44 +300,43 @@ class _Opening:
         except MetastoreUnavailableError as error:
             self._check_open(error)
             self.leaving.leave(self.txn_id, undo.pop_all())
-            raise _AnswerLostError(error, self.began) from error
+            raise _AnswerLostError(error) from error
         except WaitedInVainError:
             self.leaving.leave(self.txn_id, undo.pop_all())
             raise
 
     def _bring(self, deadline_s: float, undo: ExitStack) -> Opened:
         opened = "opened txn_id=%s tables=%s job_key=%s"
-        _log.info(opened, self.txn_id, ",".join(self.plan.subjects), self.plan.job_key)
+        _log.info(opened, self.txn_id, ",".join(self.plan.subjects), self.plan.terms.job_key)
         heartbeat = Heartbeat(
             self.client.clone(call_timeout_s=max(self.interval_s * _BEAT_SHARE, _SHORTEST_BEAT_S)),
             self.txn_id,
             interval_s=self.interval_s,
-            clock=self.plan.clock,
-            on_lost=self.plan.on_lost,
+            clock=self.plan.terms.clock,
+            on_lost=self.plan.terms.on_lost,
         )
         undo.callback(heartbeat.stop)
         heartbeat.start()
         self.client.be_patient(lambda: self.timeout_s - heartbeat.silent_s)
-        self.plan.on_step("opened")
+        self.plan.terms.on_step("opened")
         write_ids = self._allocate()
-        self.began = self._began(write_ids)
+        self.leaving.began = self._began(write_ids)
         waiting = Waiting(
             client=self.client,
             writes=self.plan.writes,
             txn_id=self.txn_id,
             before=self.changed if self._queues_up else {},
-            began=self.began,
         )
-        left_s = max(0.0, deadline_s - self.plan.clock.monotonic())
+        left_s = max(0.0, deadline_s - self.plan.terms.clock.monotonic())
         lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting)
         self._register(write_ids)
-        self.plan.on_step("fenced")
+        self.plan.terms.on_step("fenced")
         snapshot = self._see(write_ids)
         readings = Readings(
             opened_s=self.opened_s,
             lock_asked_s=asked_s,
             locked_s=locked_s,
-            seen_s=self.plan.clock.monotonic(),
+            seen_s=self.plan.terms.clock.monotonic(),
         )
         return Opened(
             txn_id=self.txn_id,
@@ -363,7 +345,7 @@ class _Opening:
             write_ids=write_ids,
             lock_id=lock_id,
             snapshot=snapshot,
-            began=self.began,
+            began=self.leaving.began,
             has_waited=waiting.has_waited,
             heartbeat=heartbeat,
             timeout_s=self.timeout_s,
@@ -373,14 +355,7 @@ class _Opening:
 
     @property
     def _fencing_token(self) -> FencingToken | None:
-        if self.plan.job_key is None:
-            return None
-        return FencingToken(
-            job_key=self.plan.job_key,
-            attempt=self.plan.attempt,
-            part=self.plan.job_part,
-            first_txn_id=self.first_txn_id,
-        )
+        return FencingToken.of(self.plan.terms, self.first_txn_id)
 
     @property
     def _components(self) -> tuple[LockComponent, ...]:
@@ -393,7 +368,7 @@ class _Opening:
         for ref in self.plan.written:
             write_id = write_ids[ref] = self.client.allocate_write_id(self.txn_id, ref)
             _log.info("allocated table=%s txn_id=%s write_id=%s", ref, self.txn_id, write_id)
-        self.plan.on_step("allocated")
+        self.plan.terms.on_step("allocated")
         return write_ids
 
     def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
@@ -403,7 +378,7 @@ class _Opening:
         The later list is complete, because the transaction now has a write ID
         (docs/decisions/reading.md).
         """
-        began = self.began
+        began = self.leaving.began
         short = [ref for ref in self.plan.watched if ref not in began]
         later = take_snapshot(self.client, self.txn_id, short, own).tables if short else {}
         return {**began, **later}
@@ -416,13 +391,12 @@ class _Opening:
 
     def _lock(self, *, timeout_s: float, waiting: Waiting) -> tuple[LockId, float, float]:
         """Get the locks; return the lock ID and the times before and after the granted request."""
-        clock, asked_s = self.plan.clock, [0.0]
+        clock, asked_s = self.plan.terms.clock, [0.0]
 
         def note_time() -> None:
             asked_s[0] = clock.monotonic()
 
-        fencing_token = self._fencing_token
-        agent_info = ANONYMOUS if fencing_token is None else fencing_token.agent_info
+        agent_info = agent_info_of(self._fencing_token)
         # Fence before waiting, because an older copy may hold the required locks. One check is
         # enough. A newer copy that starts later will abort this copy. An older copy that checks
         # later will find this copy and end.
@@ -436,14 +410,13 @@ class _Opening:
             on_waiting=waiting.look,
         )
         locked_s = clock.monotonic()
-        self.plan.on_step("locked")
+        self.plan.terms.on_step("locked")
         return answer.lock_id, asked_s[0], locked_s
 
     def _fence(self) -> bool:
         """End the job's earlier transactions and older copies; return True if any were found."""
-        has_left, has_ended = self.leaving.step_over(), False
-        if self._fencing_token is not None:
-            has_ended = fence(self.client, self._fencing_token, self.txn_id, self.plan.fenced)
+        has_left = self.leaving.step_over()
+        has_ended = fence(self.client, self._fencing_token, self.txn_id, self.plan.fenced)
         return has_left or has_ended
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
@@ -476,7 +449,7 @@ class _Opening:
             for ref, write_ids in snapshot.tables.items()
         }
         self.client.add_write_ids_to_min_history(self.txn_id, lowest)
-        self.plan.on_step("snapshot")
+        self.plan.terms.on_step("snapshot")
         return snapshot
 
 
@@ -507,23 +480,22 @@ def _is_surely_whole(write_ids: ValidWriteIdList) -> bool:
     return not last or write_ids.is_visible(last)
 
 
-def _known(
-    before: Mapping[TableRef, ValidWriteIdList], plan: Plan
+def _surely_whole(
+    before: Mapping[TableRef, ValidWriteIdList], refs: Iterable[TableRef]
 ) -> Mapping[TableRef, ValidWriteIdList]:
-    """Return the watched tables' write IDs at the job's start; omit incomplete lists."""
-    whole = {ref: before[ref] for ref in plan.watched if _is_surely_whole(before[ref])}
-    return {**whole, **plan.began}
+    """Return the write IDs of some tables; omit lists that may be incomplete."""
+    return {ref: before[ref] for ref in refs if _is_surely_whole(before[ref])}
 
 
-def _interval_s(plan: Plan, timeout_s: float) -> float:
-    if plan.heartbeat_s is None:
+def _interval_s(terms: JobTerms, timeout_s: float) -> float:
+    if terms.heartbeat_s is None:
         return timeout_s / 2
-    if not 0 < plan.heartbeat_s < timeout_s:
+    if not 0 < terms.heartbeat_s < timeout_s:
         raise ConfigurationError(
-            f"heartbeat_s={plan.heartbeat_s:g} is too long: the metastore aborts a transaction"
+            f"heartbeat_s={terms.heartbeat_s:g} is too long: the metastore aborts a transaction"
             f" after {timeout_s:g} s without a heartbeat; omit it to send one in half that time"
         )
-    return plan.heartbeat_s
+    return terms.heartbeat_s
 
 
 def _write_ids_of(

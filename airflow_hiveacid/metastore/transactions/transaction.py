@@ -1,6 +1,6 @@
 """A job's transaction from opening to commit or abort.
 
-Takes a client, the tables that the job reads and writes, and the job's key. Returns a
+Takes a client, the terms of the job, and the tables that the job reads and writes. Returns a
 `MetastoreTransaction`. The transaction holds its locks, sends heartbeats, and has one fixed
 snapshot. The order
 is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
@@ -11,7 +11,7 @@ Other modules handle files. These modules stage files in hidden directories, and
 `register_partitions` before they publish a file.
 
 Example:
-    with begin(client, job_key=key, writes=[access], lock_timeout_s=60) as txn:
+    with begin(client, terms, writes=[access]) as txn:
         stage_files(txn.write_ids[ref], txn.snapshot)
         txn.register_partitions(ref, names, {DataOperation.INSERT})
         publish_files()
@@ -24,7 +24,6 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -38,11 +37,10 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.policies import recorded_under
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
 from airflow_hiveacid.metastore.transactions.commit import commit
-from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, raise_if_fenced
+from airflow_hiveacid.metastore.transactions.fencing import agent_info_of, raise_if_fenced
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire_without_queueing
 from airflow_hiveacid.metastore.transactions.opening import (
@@ -60,12 +58,15 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId, WriteId
     from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-    from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
-"""The arguments of `on_step`, in this order; a reopened transaction repeats the first five."""
+"""The arguments of `JobTerms.on_step`, in this order; `body_done` comes right before the commit.
+
+A reopened transaction repeats the first five.
+"""
 
 # The time limit for determining a commit's outcome, as a share of the server's time-out. The
 # transaction must not time out during this time.
@@ -83,6 +84,7 @@ class MetastoreTransaction:
     def __init__(self, client: MetastorePort, plan: Plan, opened: Opened) -> None:
         self._client = client
         self._plan = plan
+        self._terms = plan.terms
         self._opened = opened
         self._written: dict[TableRef, set[PartitionName]] = {
             access.ref: set(access.partitions or ()) for access in plan.writes
@@ -100,7 +102,7 @@ class MetastoreTransaction:
 
     @property
     def first_txn_id(self) -> TxnId:
-        """The ID that ranks this copy in its try; a retry in this process passes it to `begin`."""
+        """The ID that ranks this copy in its try; a restart in this process keeps it."""
         return self._opened.first_txn_id
 
     @property
@@ -140,7 +142,7 @@ class MetastoreTransaction:
 
     def step(self, name: str) -> None:
         """Report a step of the job to `on_step`."""
-        self._plan.on_step(name)
+        self._terms.on_step(name)
 
     def ensure_alive(self) -> None:
         """Check that the transaction is open; ask the server only after failed heartbeats.
@@ -186,15 +188,17 @@ class MetastoreTransaction:
             LockNotAcquiredError: another transaction holds, or waits for, an exclusive lock.
             TransactionAbortedError, FencedError: as `ensure_alive`.
         """
-        plan, fencing_token = self._plan, self._opened.fencing_token
         request = LockRequest(
             txn_id=self.txn_id,
-            components=components_for(plan.reads, (), self._client.generation),
-            agent_info=ANONYMOUS if fencing_token is None else fencing_token.agent_info,
+            components=components_for(self._plan.reads, (), self._client.generation),
+            agent_info=agent_info_of(self._opened.fencing_token),
         )
         try:
             acquire_without_queueing(
-                self._client, request, timeout_s=plan.lock_timeout_s, clock=plan.clock
+                self._client,
+                request,
+                timeout_s=self._terms.lock_timeout_s,
+                clock=self._terms.clock,
             )
         except TransactionAbortedError as error:
             self.raise_why(error)
@@ -306,11 +310,11 @@ class MetastoreTransaction:
                 self._forget_statistics(access.table)
         if self._plan.writes:
             self.server_time()
-        self._plan.on_step("body_done")
+        self._terms.on_step("body_done")
 
     def commit(self) -> None:
         """Commit; only `begin` calls this."""
-        asked_s = self._plan.clock.monotonic()
+        asked_s = self._terms.clock.monotonic()
         self._opened.heartbeat.expect_the_end()
         try:
             commit(
@@ -318,7 +322,7 @@ class MetastoreTransaction:
                 self.txn_id,
                 self.write_ids,
                 patience_s=self._opened.timeout_s * _PATIENCE,
-                clock=self._plan.clock,
+                clock=self._terms.clock,
                 timeout_s=self._opened.timeout_s,
             )
         except TransactionAbortedError as error:
@@ -331,9 +335,9 @@ class MetastoreTransaction:
             self._is_ended = True
             self._client.be_patient(None)
             self._opened.heartbeat.stop()
-        self._commit_readings = asked_s, self._plan.clock.monotonic()
+        self._commit_readings = asked_s, self._terms.clock.monotonic()
         _log.info("committed txn_id=%s", self.txn_id)
-        self._plan.on_step("committed")
+        self._terms.on_step("committed")
 
     def end_after(self, error: BaseException, handover: Handover | None) -> None:
         """End the transaction after an error in the `with` block; only `begin` calls this.
@@ -417,30 +421,20 @@ class MetastoreTransaction:
             FencedError: a newer copy of the job is running, so this copy must not be retried.
             TransactionError: the given error; there is no newer copy.
         """
-        fencing_token = self._opened.fencing_token
-        if isinstance(error, TransactionAbortedError) and fencing_token is not None:
-            raise_if_fenced(self._client, fencing_token, error, self._plan.fenced)
+        if isinstance(error, TransactionAbortedError):
+            raise_if_fenced(self._client, self._opened.fencing_token, error, self._plan.fenced)
         raise error
 
 
 @contextmanager
 def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     client: MetastorePort,
+    terms: JobTerms,
     *,
-    job_key: str | None,
-    attempt: AttemptId | None = None,
-    job_part: str = "",
     reads: Sequence[TableAccess] = (),
     writes: Sequence[TableAccess] = (),
-    lock_timeout_s: float,
-    heartbeat_s: float | None = None,
     txn_type: TxnType = TxnType.DEFAULT,
-    first_txn_id: TxnId | None = None,
-    began: Mapping[TableRef, ValidWriteIdList] | None = None,
     handover: Handover | None = None,
-    clock: Clock | None = None,
-    on_step: Callable[[str], None] = lambda _: None,
-    on_lost: Callable[[], None] = lambda: None,
     presence: TableRef | None = None,
 ) -> Iterator[MetastoreTransaction]:
     """Run a `with` block in one transaction; commit at its end, or abort after an error.
@@ -451,28 +445,15 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     Args:
         client: Only this thread may use the client until the `with` block ends; the heartbeats use
             a clone.
-        job_key: Identifies the task across tries. Of several copies with the same key, only the
-            newest continues. None disables the search for copies.
-            copy.
-        attempt: The run of the task; None creates a new ID.
-        job_part: Distinguishes a job's parallel transactions.
+        terms: The terms of the job.
         reads: Tables to read that are not in `writes`.
         writes: Tables to write.
-        lock_timeout_s: The total time limit for all waits for locks.
-        heartbeat_s: Seconds between heartbeats; None means half of the server's time-out.
         txn_type: The type that a 4.x server records for the transaction.
-        first_txn_id: Only for a retry. This is the `first_txn_id` of an earlier transaction of this
-            process.
-        began: Only for a retry. This is the `Transaction.began` of the earlier transaction.
-        handover: The job's earlier transactions. The new transaction replaces these transactions.
-            If another commit overtakes the new transaction, its work is undone. The handover then
-            keeps the new transaction open, until the next transaction replaces it or the owner
-            closes the handover. None means that the job has no other transaction.
-        clock: The source of time; None means this machine's clock.
-        on_step: Called with the name of each step in `STEPS` after that step. `body_done` is
-            reported right before the commit. An error in `on_step` aborts the transaction.
-        on_lost: Called in another thread if a heartbeat finds that the server has aborted the
-            transaction. This callback can stop the `with` block.
+        handover: The job's earlier transactions in this process. The new transaction replaces
+            these transactions, and keeps their rank. If another commit overtakes the new
+            transaction, its work is undone. The handover then keeps the new transaction open, until
+            the next transaction replaces it or the owner closes the handover. None means that the
+            job has no other transaction.
         presence: The name that a reading transaction locks first, before it locks tables. The lock
             shows other copies of the job that this copy exists. `Transaction.lock_reads` locks the
             tables.
@@ -492,19 +473,10 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     if presence is not None and writes:
         raise ValueError("`presence` is only for a transaction without writes")
     plan = Plan(
-        job_key=job_key,
-        attempt=attempt or AttemptId.new(),
-        job_part=job_part,
+        terms=terms,
         reads=tuple(reads),
         writes=tuple(writes),
-        lock_timeout_s=lock_timeout_s,
-        heartbeat_s=heartbeat_s,
         txn_type=txn_type,
-        first_txn_id=first_txn_id,
-        began=began or {},
-        clock=SystemClock() if clock is None else clock,
-        on_step=on_step,
-        on_lost=on_lost,
         presence=presence,
     )
     leaving = Handover(client) if handover is None else handover

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 class WaitedInVainError(Exception):
     """A holder of the lock has committed, so the waiting transaction must be reopened."""
 
-    def __init__(self, began: Mapping[TableRef, ValidWriteIdList]) -> None:
-        self.began = began
-        super().__init__()
-
 
 @dataclass(slots=True, kw_only=True)
 class Waiting:
@@ -43,7 +39,6 @@ class Waiting:
     writes: Sequence[TableAccess]
     txn_id: TxnId
     before: Mapping[TableRef, ValidWriteIdList]
-    began: Mapping[TableRef, ValidWriteIdList]
     holders: frozenset[TxnId] = frozenset()
     has_waited: bool = False
 
@@ -67,7 +62,7 @@ class Waiting:
             return
         self.holders = left
         if is_overtaken(self.before, self.client.valid_write_ids(self.before, txns)):
-            raise WaitedInVainError(self.began)
+            raise WaitedInVainError
 
     def _holders(self) -> Iterable[TxnId]:
         """Yield the transactions that hold locks on the tables or partitions to write."""

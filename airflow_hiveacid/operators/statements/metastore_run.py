@@ -27,13 +27,13 @@ def run_in_metastore(
     Raises:
         HiveAcidError: as in `HiveAcidHook.run`.
     """
-    from airflow_hiveacid.metastore.definitions.lock import LockTerms  # noqa: PLC0415 - brings Thrift
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - brings Thrift
 
     began_s = time.monotonic()
     before = note.before()
     outcome = hook.run(
         statement,
-        terms=LockTerms(
+        terms=JobTerms(
             job_key=order.job_key,
             attempt=AttemptId.parse(order.attempt),
             lock_timeout_s=order.lock_timeout_s,

@@ -13,29 +13,20 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.policies import ConflictPolicy, Doing, looks_for_rivals
+from airflow_hiveacid.format.policies import Doing, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import (
-    CompactionOutcome,
-    CompactionPlanner,
-    in_queue,
-    planned_outcome,
-    why_failed,
-)
-from airflow_hiveacid.maintenance.many_tables import TableOrPartition
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
-from airflow_hiveacid.maintenance.window import Window
-from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
@@ -69,69 +60,75 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.names import BaseName, DeltaName
+    from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+    from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, CompactionOutcome
+    from airflow_hiveacid.maintenance.window import Window
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
+    from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
 
 log = logging.getLogger("hiveacid")
 
 _MOST_SHOWN: Final = 5
+# The steps of a compaction after its result is published. The few calls up to its commit cost less
+# than the work that an abort would discard.
+_PUBLISHED: Final = frozenset({"published", "body_done", "committed", "marked"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
-    """The compactor of a table's partitions.
+    """The compactor of one partition. Not thread-safe.
 
-    Not thread-safe: each thread and each client needs its own compactor.
-
-    `known` is a compactor's snapshot from the beginning of the run. This snapshot shows which
-    partitions need no compaction. Each compaction plans again under the snapshot of its own
-    transaction. `policy` decides which concurrent commits a compaction tolerates. `requests` are
-    pending requests of other clients, by partition (None is the whole table). Our compactions also
-    fulfil these requests. `shared` are the notes of the table, for all compactors of a job.
-    `window` may stop the job.
+    `policy` decides which concurrent commits the compaction tolerates. `shared` are the notes of
+    the table, for all compactors of a job. `window` may stop the job.
     """
 
     spark: SparkSession
     client: MetastorePort
-    table: TableInfo
-    spec: CompactSpec
-    job_key: str
-    attempt: AttemptId
-    lock_timeout_s: float
-    heartbeat_s: float | None
-    on_step: Callable[[str], None]
-    known: Snapshot | None = None
-    policy: ConflictPolicy = ConflictPolicy.HIVE
-    requests: Mapping[PartitionName | None, CompactionEntry] = field(default_factory=dict)
+    terms: JobTerms
+    facts: CompactionFacts
+    policy: ConflictPolicy
     shared: SharedNotes
-    window: Window = field(default_factory=Window)
+    window: Window
 
-    @property
-    def _planner(self) -> CompactionPlanner:
-        return CompactionPlanner(
-            client=self.client,
-            table=self.table,
-            spec=self.spec,
-            known=self.known,
-            requests=self.requests,
+    @classmethod
+    def of(
+        cls,
+        job: JobContext,
+        client: MetastorePort,
+        facts: CompactionFacts,
+        shared: SharedNotes,
+        window: Window,
+    ) -> Self:
+        """Return a job's compactor for one thread; its steps fail once the window stops it.
+
+        Raises:
+            ConfigurationError: the table's conflict policy is invalid.
+        """
+        return cls(
+            spark=job.spark,
+            client=client,
+            terms=dataclasses.replace(job.terms, on_step=_checking(window, job.terms.on_step)),
+            facts=facts,
+            policy=job.policy_of(facts.table),
+            shared=shared,
+            window=window,
         )
 
-    def compact(self, partition: PartitionInfo) -> CompactionOutcome:
-        """Compact one partition, if it is due and no other compactor works on it.
+    def compact(self) -> CompactionOutcome:
+        """Compact the partition, if it is due and no other compactor works on it.
 
         A failure that the same files would cause again is counted (`maintenance.pauses`).
 
@@ -139,151 +136,137 @@ class Compactor:
             CompactionNotDoneError: the user requested a minor or major compaction, and something
                 prevents it.
         """
-        wanted = self._planner.plan(partition)
+        wanted = self.facts.plan(self.client)
         if isinstance(wanted, NoCompaction):
-            return self._checked(planned_outcome(partition, wanted))
+            return self.facts.checked(self.facts.outcome(wanted))
         try:
-            outcome = self._compact_as(wanted, partition)
+            outcome = self._compact_as(wanted)
         except HiveAcidError as error:
-            self._note(error, partition)
+            self._note(error)
             raise
         if outcome.done:
-            forget_failures(self.table, partition)
-        return self._checked(outcome)
+            forget_failures(self.facts.table, self.facts.partition)
+        return self.facts.checked(outcome)
 
-    def _compact_as(self, wanted: CompactionPlan, partition: PartitionInfo) -> CompactionOutcome:
-        look = self._look(partition, Doing.MAJOR if wanted.is_major else Doing.MINOR)
+    def _compact_as(self, wanted: CompactionPlan) -> CompactionOutcome:
+        look = self._look(Doing(wanted.choice.value))
+        group = f"{self.terms.attempt} {self.facts.table.ref} {self.facts.name}"
         with (
-            job_group(self.spark, f"{self.attempt} {self.table.ref} {partition.name}") as cancel,
+            job_group(self.spark, group) as cancel,
             compacting(
                 self.client,
-                table=self.table,
-                partition=in_queue(partition),
-                compaction_type=CompactionType.MAJOR if wanted.is_major else CompactionType.MINOR,
-                job_key=self.job_key,
-                attempt=self.attempt,
-                lock_timeout_s=self.lock_timeout_s,
-                heartbeat_s=self.heartbeat_s,
+                dataclasses.replace(self.terms, on_lost=cancel),
+                table=self.facts.table,
+                partition=in_queue(self.facts.partition),
+                compaction_type=CompactionType(wanted.choice.value),
                 policy=self.policy,
-                on_step=self.on_step,
-                on_lost=cancel,
                 on_alone=look,
             ) as work,
         ):
             if work.refusal is not None:
-                return _hindered(partition, work, work.refusal)
-            return self._compact(partition, wanted, work, look)
+                return self._hindered(work, work.refusal)
+            return self._compact(wanted, work, look)
 
-    def _note(self, error: HiveAcidError, partition: PartitionInfo) -> None:
+    def _note(self, error: HiveAcidError) -> None:
         """Count a failure, unless the job is being stopped or the partition was dropped."""
         if not would_fail_again(error) or self.window.is_stopped or is_stopped(self.spark):
             return
-        place = TableOrPartition(table=self.table, partition=partition)
-        if not place.is_dropped(self.client):  # the note would create the directory again
-            note_failure(self.table, partition, error, job_key=self.job_key, now_s=time.time())
+        facts, job_key = self.facts, self.terms.job_key or ""
+        if not facts.where.is_dropped(self.client):  # the note would create the directory again
+            note_failure(facts.table, facts.partition, error, job_key=job_key, now_s=time.time())
 
-    def _checked(self, outcome: CompactionOutcome) -> CompactionOutcome:
-        """Return the outcome; raise an error if a requested compaction was prevented."""
-        error = why_failed(self.table, self.spec, outcome)
-        if error is not None:
-            raise error
-        return outcome
-
-    def _look(
-        self, partition: PartitionInfo, doing: Doing
-    ) -> Callable[[MetastoreTransaction], None]:
+    def _look(self, doing: Doing) -> Callable[[MetastoreTransaction], None]:
         """Return a function that looks for later commits that conflict with the compaction."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None
         # List the directories before requesting the write IDs. Then the write IDs cover every
         # listed directory, including directories of open transactions.
-        there = frozenset(list_directories(*open_location(partition.location)))
-        began = self.client.valid_write_ids([self.table.ref], self.client.valid_txns())
+        ref, location = self.facts.table.ref, self.facts.partition.location
+        there = frozenset(list_directories(*open_location(location)))
+        began = self.client.valid_write_ids([ref], self.client.valid_txns())
         return RivalCheck(
             client=self.client,
-            table=self.table.ref,
-            location=partition.location,
+            table=ref,
+            location=location,
             policy=self.policy,
             doing=doing,
             there=there,
-            began=began[self.table.ref],
+            began=began[ref],
         ).check
 
     def _compact(
         self,
-        partition: PartitionInfo,
         wanted: CompactionPlan,
         work: CompactionWork,
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
-        if self.spec.choice is CompactionChoice.QUEUED and not work.served:
+        if self.facts.spec.choice is CompactionChoice.QUEUED and not work.served:
             why = "the request no longer waits in the metastore's queue"
             work.refuse(why, is_pointless=True)
-            return planned_outcome(partition, NoCompaction(why=why))
-        check_partition(self.client, self.table, partition)
-        kind = CompactionChoice.MAJOR if wanted.is_major else CompactionChoice.MINOR
-        plan = self._planner.decide(self._planner.state(partition, work.snapshot), kind)
+            return self.facts.outcome(NoCompaction(why=why))
+        check_partition(self.client, self.facts.table, self.facts.partition)
+        state = self.facts.state(self.client, work.snapshot)
+        plan = self.facts.decide(self.client, state, wanted.choice)
         if isinstance(plan, NoCompaction):
             work.refuse(plan.why, is_pointless=not plan.is_hindered)
-            return planned_outcome(partition, plan)
+            return self.facts.outcome(plan)
         wider = _made_later(plan, plan.state)
         if wider is not None:
-            return _hindered(partition, work, wider)
+            return self._hindered(work, wider)
         older = self._has_older_readers(work.txn.txn_id)
         plan = dataclasses.replace(plan, why=wanted.why, has_older_readers=older)
         if work.claim is not None:
             self.client.set_job_id(work.claim, self.spark.sparkContext.applicationId)
             self._note_as_ours(work.claim.entry_id, work)
-        return self._write_and_publish(partition, plan, work, look)
+        return self._write_and_publish(plan, work, look)
 
     def _write_and_publish(
         self,
-        partition: PartitionInfo,
         plan: CompactionPlan,
         work: CompactionWork,
         look: Callable[[MetastoreTransaction], None],
     ) -> CompactionOutcome:
         txn, claim = work.txn, work.claim
-        token = f"{txn.txn_id}-{self.attempt}"
+        token = f"{txn.txn_id}-{self.terms.attempt}"
         # Stage inside the partition, so that a drop or truncate (3.1) removes the staged files,
         # too. A process may be suspended for longer than its lock lasts. Such a process must not
         # bring back rows that were removed meanwhile.
-        staging = Staging(location=partition.location, token=token)
+        staging = Staging(location=self.facts.partition.location, token=token)
         txn.on_abort(staging.discard)
         txn.ensure_alive()  # a cancel does not reach a Spark job that has not begun
-        directories = self._write(partition, plan, staging, work)
+        directories = self._write(plan, staging, work)
         txn.step("staged")
         txn.confirm_alive()
         why_not = self._why_unseen(plan, directories, txn.txn_id)
         if why_not is not None:
-            return _hindered(partition, work, why_not)
+            return self._hindered(work, why_not)
         # Take this lock late. An overwrite, a truncate or a drop waits for this lock, and all later
         # statements wait behind such a statement. The checks below find the changes that such
         # statements have made up to now (docs/decisions/compaction.md).
         txn.lock_reads()
         txn.step("reads_locked")
         look(txn)
-        check_partition(self.client, self.table, partition)
+        check_partition(self.client, self.facts.table, self.facts.partition)
         # Read the ledger before the last checks of the queue and the directory. A compaction worker
         # of Hive 3.1 can start and finish after these checks without being detected.
         self._confirm_writers(plan, work.snapshot)
-        if self._is_pointless(partition, plan, work):
-            return planned_outcome(partition, NoCompaction(why=str(work.refusal)))
+        if self._is_pointless(plan, work):
+            return self.facts.outcome(NoCompaction(why=str(work.refusal)))
         if work.has_rival():
-            return _hindered(partition, work, str(work.refusal))
-        changed = self._what_changed(partition, plan, work)
+            return self._hindered(work, str(work.refusal))
+        changed = self._what_changed(plan, work)
         if changed is not None:
-            return _hindered(partition, work, changed)
+            return self._hindered(work, changed)
         replacement = Replacement(
             plan=plan,
             directories=directories,
-            look=partial(self._planner.state, partition, work.snapshot),
+            look=partial(self.facts.state, self.client, work.snapshot),
         )
         replacement.remove_dead_siblings()
         # Check again, because a compaction worker of Hive 3.1 may have started while many files
         # were listed. This check misses a worker that has both started and finished in that time.
         if work.has_rival():
-            return _hindered(partition, work, str(work.refusal))
+            return self._hindered(work, str(work.refusal))
         txn.on_abort(replacement.take_back)
         work.confirm_wanted()
         replacement.publish()
@@ -292,10 +275,10 @@ class Compactor:
         txn.step("published")
         staging.discard()
         if claim is not None:
-            notes = TableNotes.of(self.table)
+            notes = TableNotes.of(self.facts.table)
             notes.note_highest_write_id(claim.entry_id, plan.high)
         return dataclasses.replace(
-            planned_outcome(partition, plan),
+            self.facts.outcome(plan),
             done=True,
             outputs=tuple(d.directory for d in directories),
             files=sum(len(d.files) for d in directories),
@@ -311,7 +294,7 @@ class Compactor:
 
         Hive's cleaner may remove their directories as soon as this compaction is committed.
         """
-        write_ids = snapshot.write_ids(self.table.ref)
+        write_ids = snapshot.write_ids(self.facts.table.ref)
         self.shared.confirm_writers(plan.state, write_ids, snapshot.txns)
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
@@ -320,9 +303,9 @@ class Compactor:
         Another client's compaction ends the guarantee that a table's versions stay readable
         (docs/decisions/versions.md).
         """
-        aborted = work.snapshot.write_ids(self.table.ref).aborted
+        aborted = work.snapshot.write_ids(self.facts.table.ref).aborted
         own = OwnCompaction(entry_id=entry_id, aborted=aborted)
-        note_as_ours(self.client, self.table, own, self.shared.versions)
+        note_as_ours(self.client, self.facts.table, own, self.shared.versions)
 
     def _why_unseen(
         self, plan: CompactionPlan, directories: Sequence[StagedDirectory], txn_id: TxnId
@@ -347,21 +330,21 @@ class Compactor:
         return None
 
     def _write(
-        self, partition: PartitionInfo, plan: CompactionPlan, staging: Staging, work: CompactionWork
+        self, plan: CompactionPlan, staging: Staging, work: CompactionWork
     ) -> tuple[StagedDirectory, ...]:
         outputs = plan.outputs(work.txn.txn_id if plan.hides else None)
         # Read the list once. The list may contain a million IDs, and tasks share a value only if it
         # is the same object.
         write_ids = work.write_ids
         options = self._options(is_base=plan.is_major)
-        if self.table.kind is TransactionalKind.INSERT_ONLY:
+        if self.facts.table.kind is TransactionalKind.INSERT_ONLY:
             (output,) = outputs
-            files = self._write_plain(partition, plan, str(output), staging, options)
-            files += self._empty_results(partition, outputs, files, staging)
-            return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
+            files = self._write_plain(plan, str(output), staging, options)
+            files += self._empty_results(outputs, files, staging)
+            return assemble(files, {self.facts.name: staging}, is_compacted=plan.is_major)
         works = [
             BucketCompaction(
-                columns=self.table.columns,
+                columns=self.facts.table.columns,
                 bucket_id=bucket.bucket_id,
                 inserts=bucket.inserts if plan.is_major else bucket.delta_inserts,
                 deletes=bucket.deletes,
@@ -373,34 +356,32 @@ class Compactor:
             )
             for bucket in buckets_by_rows(plan.state, write_ids)
         ]
-        files = [self._staged(partition, file) for file in compact_buckets(self.spark, works)]
-        files += self._empty_results(partition, outputs, files, staging)
-        return assemble(files, {partition.name: staging}, is_compacted=plan.is_major)
+        files = [self._staged(file) for file in compact_buckets(self.spark, works)]
+        files += self._empty_results(outputs, files, staging)
+        return assemble(files, {self.facts.name: staging}, is_compacted=plan.is_major)
 
     def _write_plain(
         self,
-        partition: PartitionInfo,
         plan: CompactionPlan,
         directory: str,
         staging: Staging,
         options: WriterOptions,
     ) -> list[StagedFile]:
         """Compact an insert-only table: combine small files into larger files."""
-        storage = partition.storage or self.table.storage
-        check_files_readable(self.table.ref, storage, self.table.parameters, self.table.columns)
-        check_files_writable(self.table, [partition], keeps_text_form=True)
+        table, partition = self.facts.table, self.facts.partition
+        storage = partition.storage or table.storage
+        check_files_readable(table.ref, storage, table.parameters, table.columns)
+        check_files_writable(table, [partition], keeps_text_form=True)
         found = plain_files(
             plan.read,
             storage.format,
-            with_originals=self.table.reads_originals,
-            text=text_form(
-                self.table.ref, self.table.storage, self.table.parameters, partition.storage
-            ),
+            with_originals=table.reads_originals,
+            text=text_form(table.ref, table.storage, table.parameters, partition.storage),
         )
         works = [
             PlainCompaction(
                 files=together,
-                columns=self.table.columns,
+                columns=table.columns,
                 format=storage.format,
                 number=BucketId(number),
                 directory=directory,
@@ -409,23 +390,22 @@ class Compactor:
             )
             for number, together in enumerate(put_together(found))
         ]
-        return [self._staged(partition, file) for file in compact_plain_files(self.spark, works)]
+        return [self._staged(file) for file in compact_plain_files(self.spark, works)]
 
-    def _staged(self, partition: PartitionInfo, file: CompactedFile) -> StagedFile:
+    def _staged(self, file: CompactedFile) -> StagedFile:
         return StagedFile(
-            partition=partition.name,
+            partition=self.facts.name,
             directory=file.directory,
             bucket=file.bucket_id,
             attempt=file.attempt,
             rows=file.rows,
             updated=0,
             size_bytes=file.size_bytes,
-            kind=self.table.kind,
+            kind=self.facts.table.kind,
         )
 
     def _empty_results(
         self,
-        partition: PartitionInfo,
         outputs: Sequence[BaseName | DeltaName],
         files: Sequence[StagedFile],
         staging: Staging,
@@ -434,14 +414,21 @@ class Compactor:
 
         A result without rows still replaces its inputs.
         """
+        table = self.facts.table
         missing = {str(o) for o in outputs} - {f.directory for f in files}
         return [
-            empty_file(self.table, partition.name, directory, staging, self._options(is_base=True))
+            empty_file(table, self.facts.name, directory, staging, self._options(is_base=True))
             for directory in sorted(missing)
         ]
 
     def _options(self, *, is_base: bool) -> WriterOptions:
-        return writer_options(self.table, self.client.generation, is_base=is_base)
+        return writer_options(self.facts.table, self.client.generation, is_base=is_base)
+
+    def _hindered(self, work: CompactionWork, why: str) -> CompactionOutcome:
+        """Refuse the compaction and its queue entry, and return an outcome with `is_hindered`."""
+        if work.refusal is None:
+            work.refuse(why)
+        return self.facts.outcome(NoCompaction(why=why, is_hindered=True))
 
     def _has_older_readers(self, own: TxnId) -> bool:
         """Return True if another transaction's snapshot may be older than the newest input.
@@ -455,38 +442,33 @@ class Compactor:
             return False
         return bool(self.client.open_but_compactions() - {own})
 
-    def _is_pointless(
-        self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
-    ) -> bool:
+    def _is_pointless(self, plan: CompactionPlan, work: CompactionWork) -> bool:
         """Return True, and refuse the compaction, if its input rows were replaced or removed.
 
         Call this while holding the lock. Before the lock was granted, any other job could overwrite
         or truncate the rows. Then there is nothing left to compact.
         """
-        newest = work.txn.newest(self.table.ref)
-        listing = list_table(partition.location)
-        newer = replacing_base(
-            plan, listing.directories, newest.write_ids(self.table.ref), newest.txns
-        )
+        table = self.facts.table
+        newest = work.txn.newest(table.ref)
+        listing = list_table(self.facts.partition.location)
+        newer = replacing_base(plan, listing.directories, newest.write_ids(table.ref), newest.txns)
         if newer is not None:
             why = f"{newer} has replaced the files that were to be compacted"
             work.refuse(why, is_pointless=True)
             return True
-        now = resolve(listing, work.write_ids, newest.txns, self.table.kind)
+        now = resolve(listing, work.write_ids, newest.txns, table.kind)
         is_gone = bool(_read_from(plan.state)) and not _read_from(now)
         if is_gone:
             why = "the files that were to be compacted no longer exist: they were truncated"
             work.refuse(why, is_pointless=True)
         return is_gone
 
-    def _what_changed(
-        self, partition: PartitionInfo, plan: CompactionPlan, work: CompactionWork
-    ) -> str | None:
+    def _what_changed(self, plan: CompactionPlan, work: CompactionWork) -> str | None:
         """Describe changes of other compactors that would duplicate rows of our result."""
         # Do not rely on the queue. The entry of Hive's compaction worker leaves the queue shortly
         # before the worker commits.
         txns = self.client.valid_txns()
-        state = self._planner.state(partition, dataclasses.replace(work.snapshot, txns=txns))
+        state = self.facts.state(self.client, dataclasses.replace(work.snapshot, txns=txns))
         for name in (d.name for d in state.invisible):
             txn_id = name.visibility_txn_id
             if txn_id is not None and txn_id in txns.open:
@@ -497,7 +479,7 @@ class Compactor:
         changes = [f"{name} was added" for name in sorted(now - before)]
         changes += [f"{name} is no longer read" for name in sorted(before - now)]
         return (
-            f"since the compaction began, {partition.location} changed:"
+            f"since the compaction began, {self.facts.partition.location} changed:"
             f" {', '.join(changes[:_MOST_SHOWN])}"
         )
 
@@ -524,8 +506,12 @@ def _read_from(state: AcidState) -> set[str]:
     return live_names(state) | {file.path for file in state.originals}
 
 
-def _hindered(partition: PartitionInfo, work: CompactionWork, why: str) -> CompactionOutcome:
-    """Refuse the compaction and its queue entry, and return an outcome with `is_hindered`."""
-    if work.refusal is None:
-        work.refuse(why)
-    return planned_outcome(partition, NoCompaction(why=why, is_hindered=True))
+def _checking(window: Window, on_step: Callable[[str], None]) -> Callable[[str], None]:
+    """Return an `on_step` that ends a compaction at its next step once the window stops it."""
+
+    def check(step: str) -> None:
+        on_step(step)
+        if window.is_stopped and step not in _PUBLISHED:
+            raise JobFailedError("the window has ended")
+
+    return check

@@ -7,7 +7,6 @@ end. After the end of the job's window, no partition starts.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 from contextlib import contextmanager
@@ -19,26 +18,24 @@ from airflow_hiveacid.maintenance.results import compactions_result
 from airflow_hiveacid.maintenance.tables_planner import plan_tables
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
-from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
+from airflow_hiveacid.spark.maintenance.compact import Compactor
+from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
-    from airflow_hiveacid.maintenance.tables_planner import Due, TablesPlan
+    from airflow_hiveacid.maintenance.tables_planner import DueCompaction, TablesPlan
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")
 
 _LOOK_EVERY_S: Final = 0.5
-# The steps of a compaction after its result is published. The few calls up to its commit cost less
-# than the work that an abort would discard.
-_PUBLISHED: Final = frozenset({"published", "body_done", "committed", "marked"})
 
 
 def compact_tables(job: JobContext) -> JobResult:
@@ -62,46 +59,44 @@ def compact_tables(job: JobContext) -> JobResult:
     return compactions_result(job.spec, spec, run)
 
 
-def _compactions(job: JobContext, run: TablesPlan) -> dict[TableRef, TableCompaction]:
-    """Return the tables with due partitions that can be written; the others fail."""
-    compactions: dict[TableRef, TableCompaction] = {}
-    for facts in {one.piece.facts.table.ref: one.piece.facts for one in run.due}.values():
-        table = facts.table
+def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, SharedNotes]:
+    """Return the notes of the tables with due partitions that can be written; the others fail."""
+    notes: dict[TableRef, SharedNotes] = {}
+    for table in {one.facts.table.ref: one.facts.table for one in run.due}.values():
         try:
             check_publishable(table.ref, table.location)
             check_writable(table.location)
-            compactions[table.ref] = TableCompaction.of(job, facts)
+            job.policy_of(table)
+            notes[table.ref] = SharedNotes.of(table)
         except Exception as error:  # one table must not stop the others
             if not isinstance(error, HiveAcidError):
                 log.exception("%s cannot be compacted", table.ref)
             run.fail(str(table.ref), typed(error))
-    return compactions
+    return notes
 
 
 def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
-    compactions = _compactions(job, run)
-    on_step = _checking(window, job.on_step)
+    notes = _notes_of_writable(job, run)
 
-    def compact(client: MetastorePort, one: Due) -> CompactionOutcome | None:
+    def compact(client: MetastorePort, one: DueCompaction) -> CompactionOutcome | None:
         """Compact a partition; return None if it is left, because the window has ended."""
         if window.is_over:
             return None
-        compactor = compactions[one.piece.facts.table.ref].compactor(job, client)
-        compactor = dataclasses.replace(compactor, on_step=on_step, window=window)
+        shared = notes[one.facts.table.ref]
         try:
-            return compactor.compact(one.piece.partition)
+            return Compactor.of(job, client, one.facts, shared, window).compact()
         except JobFailedError as error:
             if isinstance(error, TaskKilledError) or not window.is_stopped:
                 raise
-            log.info("%s: stopped at the end of the window: %s", one.piece.where.name, error)
+            log.info("%s: stopped at the end of the window: %s", one.facts.where.name, error)
             return None
 
     with _stopping(job, window):
         found = run.each(
             job.client,
-            [one for one in run.due if one.piece.facts.table.ref in compactions],
+            [one for one in run.due if one.facts.table.ref in notes],
             compact,
-            where=lambda one: one.piece.where,
+            where=lambda one: one.facts.where,
             at_once=job.spark.sparkContext.defaultParallelism,
         )
     left = []
@@ -109,20 +104,9 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
         if outcome is None:
             left.append(one)
             continue
-        log.info("%s: %s", one.piece.where.name, outcome.text)
-        run.outcomes.append((one.piece.table, outcome))
+        log.info("%s: %s", one.facts.where.name, outcome.text)
+        run.outcomes.append((one.table, outcome))
     run.leave(left)
-
-
-def _checking(window: Window, on_step: Callable[[str], None]) -> Callable[[str], None]:
-    """Return an `on_step` that ends a compaction at its next step once the window stops it."""
-
-    def check(step: str) -> None:
-        on_step(step)
-        if window.is_stopped and step not in _PUBLISHED:
-            raise JobFailedError("the window has ended")
-
-    return check
 
 
 @contextmanager

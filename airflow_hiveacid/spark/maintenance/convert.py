@@ -28,7 +28,6 @@ from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.errors import HiveAcidError, TableChangedError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
-from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
@@ -52,13 +51,11 @@ from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.attempts import AttemptId
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
@@ -74,11 +71,7 @@ class Converter:
     client: MetastorePort
     ref: TableRef
     to: ConversionTarget
-    job_key: str
-    attempt: AttemptId
-    lock_timeout_s: float
-    heartbeat_s: float | None
-    on_step: Callable[[str], None]
+    terms: JobTerms
 
     def convert(self) -> ConversionOutcome:
         """Convert the table, unless it is already of the requested kind.
@@ -98,16 +91,9 @@ class Converter:
         outcome = None
         try:
             with (
-                self.rows.group(str(self.attempt)) as cancel,
+                self.rows.group(str(self.terms.attempt)) as cancel,
                 begin(
-                    self.client,
-                    job_key=self.job_key,
-                    attempt=self.attempt,
-                    reads=[access],
-                    lock_timeout_s=self.lock_timeout_s,
-                    heartbeat_s=self.heartbeat_s,
-                    on_step=self.on_step,
-                    on_lost=cancel,
+                    self.client, dataclasses.replace(self.terms, on_lost=cancel), reads=[access]
                 ) as txn,
             ):
                 self._exclude(txn)
@@ -165,8 +151,8 @@ class Converter:
             LockRequest(
                 txn_id=txn.txn_id, components=(component,), agent_info="hiveacid conversion"
             ),
-            timeout_s=self.lock_timeout_s,
-            clock=SystemClock(),
+            timeout_s=self.terms.lock_timeout_s,
+            clock=self.terms.clock,
             on_enqueued=lambda: False,
         )
         txn.step("excluded")
@@ -210,7 +196,7 @@ class Converter:
         own = None if is_out else self._committed_write_id()
         moves = self._survey.moves(table, write_ids, own)
         note = ConversionNote(
-            attempt=str(self.attempt),
+            attempt=str(self.terms.attempt),
             table_id=table.table_id,
             to=self.to.value,
             undo={name: table.parameters.get(name) for name in parameters_of(table, self.to)},
@@ -229,14 +215,15 @@ class Converter:
         If the write ID were aborted, cleaning would remove the files of a conversion that was
         killed.
         """
-        clock = SystemClock()
         with ExitStack() as undo:
             txn_id = self.client.open_txn()
             undo.callback(abort_quietly, self.client, txn_id)
             write_id = self.client.allocate_write_id(txn_id, self.ref)
             undo.pop_all()
         patience_s = self.client.txn_timeout_s / 2
-        commit(self.client, txn_id, {self.ref: write_id}, patience_s=patience_s, clock=clock)
+        commit(
+            self.client, txn_id, {self.ref: write_id}, patience_s=patience_s, clock=self.terms.clock
+        )
         return write_id
 
     def _forget_statistics(
@@ -299,6 +286,6 @@ class Converter:
         Without the lock, another job may be converting the table.
         """
         try:
-            way_back.undo_own(table.location, self.attempt)
+            way_back.undo_own(table.location, self.terms.attempt)
         except HiveAcidError as failure:
             error.add_note(f"the undo failed: {failure}. The next conversion will repeat it")

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.definitions.lock import LockTerms
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
@@ -60,8 +60,7 @@ class Exchange:
     client: MetastorePort
     rows: Rows
     ref: TableRef
-    terms: LockTerms
-    on_step: Callable[[str], None]
+    terms: JobTerms
 
     @property
     def copy(self) -> TableRef:
@@ -138,7 +137,7 @@ class Exchange:
                 raise self._refused(ConversionTarget.FLAT, f"{self.copy} is not a flat copy of it")
             if self._digest(copy) != before:
                 raise TableChangedError(table=self.ref, what="rows")
-            self.on_step("compared")
+            self.terms.on_step("compared")
             self._exchange(guard, self.kept, self.copy)
         return before.rows
 
@@ -159,7 +158,7 @@ class Exchange:
                     f" rows of this table into {self.kept}; or drop {self.kept}, so that the files"
                     " of this table are converted",
                 )
-            self.on_step("compared")
+            self.terms.on_step("compared")
             self._exchange(guard, self.copy, self.kept)
         try:
             self.client.drop_table(self.copy, purge=True)
@@ -172,7 +171,7 @@ class Exchange:
         expected = _traits(self.client.get_table(here))
         guard()
         self._rename(self.ref, away)
-        self.on_step("away")
+        self.terms.on_step("away")
         try:
             self._rename(here, self.ref)
         except HiveAcidError as error:
@@ -182,7 +181,7 @@ class Exchange:
             if there is None and not isinstance(error, MetastoreUnavailableError):
                 self._rename(away, self.ref)
             raise
-        self.on_step("exchanged")
+        self.terms.on_step("exchanged")
 
     def _rename(self, old: TableRef, new: TableRef) -> None:
         self.client.change_table(old, TableChange(name=new))

@@ -55,7 +55,7 @@ def prove_erasure(job: JobContext) -> JobResult:
         spark=job.spark,
         table=table,
         where=spec.where,
-        moment=Moment.now(job.spark, job.terms(spec.parameters)),
+        moment=Moment.now(job.spark, job.text_terms(spec.parameters)),
     )
     columns = [column.name for column in search.used]  # checks the condition, too
     snapshot = snapshot_now(job.client, [table.ref])
@@ -64,7 +64,7 @@ def prove_erasure(job: JobContext) -> JobResult:
     partitions: Sequence[PartitionInfo] = ()
     times: list[float] = []
     while len(times) < _MOST_LISTINGS:
-        job.on_step("listing")
+        job.terms.on_step("listing")
         times.append(time.time())
         partitions = job.client.list_partitions(table)
         files = stored_files(table, partitions, spec.locations)
@@ -134,7 +134,7 @@ def _left(
     if not left:
         return []
     table = search.table
-    reasons = StillThere.of(job.client, table, job.on_step)
+    reasons = StillThere.of(job.client, table, job.terms.on_step)
     found: list[JsonValue] = []
     visible: str | None = None
     for file, one in left.items():

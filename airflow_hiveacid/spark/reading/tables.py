@@ -16,12 +16,12 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_readable
 from airflow_hiveacid.plan.statements.parameters import where_parameters
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.jobs.endpoint import Metastore
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -115,28 +114,21 @@ def read_snapshot(
         InputError: a table is missing, or of a kind that cannot be read.
         LockNotAcquiredError: another transaction is overwriting one of the tables.
     """
+    terms = JobTerms(job_key=job_key, lock_timeout_s=lock_timeout_s, on_step=on_step)
     with (
         connect(metastore) as client,
-        held_snapshot(
-            client, tables, job_key=job_key, lock_timeout_s=lock_timeout_s, on_step=on_step
-        ) as snapshot,
+        held_snapshot(client, tables, terms) as snapshot,
     ):
         yield snapshot
 
 
 @contextmanager
-def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
-    client: MetastorePort,
-    tables: Sequence[str],
-    *,
-    job_key: str,
-    attempt: AttemptId | None = None,
-    lock_timeout_s: float = 60.0,
-    on_step: Callable[[str], None] = _ignore,
+def held_snapshot(
+    client: MetastorePort, tables: Sequence[str], terms: JobTerms
 ) -> Iterator[ReadSnapshot]:
     """Hold a snapshot over an open connection; see `read_snapshot`.
 
-    A reader in a task passes the ID of the task's try as `attempt`. Neither an earlier try nor a
+    The `attempt` of a reader in a task is the ID of the task's try. Neither an earlier try nor a
     kill request for that try ever ends a later try. The later try continues even if the earlier try
     opens its transaction last. A process that kills the job can find the reader's lock at any
     moment, like a writer's lock (docs/decisions/restarts.md).
@@ -147,8 +139,6 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
     infos = {ref: client.get_source(ref) for ref in map(TableRef.parse, tables)}
     for info in infos.values():
         check_readable(info)
-    attempt = attempt or AttemptId.new()
-    first_txn_id: TxnId | None = None
     with closing(Handover(client)) as handover, ExitStack() as reader:
         for beginning in range(_MOST_BEGINNINGS):
             reads = [reading(client, info) for info in infos.values()]
@@ -159,13 +149,9 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
             txn = reader.enter_context(
                 begin(
                     client,
-                    job_key=job_key,
-                    attempt=attempt,
+                    terms,
                     reads=reads,
-                    lock_timeout_s=lock_timeout_s,
-                    first_txn_id=first_txn_id,
                     handover=handover,
-                    on_step=on_step,
                 )
             )
             if all(is_still_all(client, access) for access in reads):
@@ -177,7 +163,6 @@ def held_snapshot(  # noqa: PLR0913 - the tables, the reader, and its try
                     taken_s=txn.seen_after_s,
                 )
                 return
-            first_txn_id = txn.first_txn_id
             txn.leave_to(handover)
             reader.close()
 

@@ -15,7 +15,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
@@ -87,10 +86,7 @@ def feed_changes(job: JobContext) -> JobResult:
         held_snapshot(
             job.client,
             [spec.target],
-            job_key=job.spec.job_key,
-            attempt=AttemptId.parse(job.spec.attempt),
-            lock_timeout_s=job.spec.lock_timeout_s,
-            on_step=job.on_step,
+            job.terms,
         ) as snapshot,
     ):
         last, own = feed.last(), _own(feed, job)
@@ -134,7 +130,7 @@ def _next_range(
         keys=keys,
         is_net=spec.is_net,
         where=spec.where,
-        terms=job.terms(spec.parameters),
+        terms=job.text_terms(spec.parameters),
         pre_images=spec.pre_images,
     )
     found = _rows(job, feed, last, snapshot, wanted, births=births)
@@ -142,7 +138,7 @@ def _next_range(
         return stays
     changes, is_whole = found
     begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
-    directory = feed.new_directory(begin, AttemptId.parse(job.spec.attempt).nonce)
+    directory = feed.new_directory(begin, job.terms.attempt.nonce)
     files = write_files(changes.rows, directory, CHANGE_TYPE)
     if is_whole and not files:
         # This range tells the feed's consumers that the table is now empty.
@@ -167,12 +163,12 @@ def _next_range(
         held=dict(changes.held) if is_whole else {**held, **changes.held},
         keys=keys,
     )
-    job.on_step("staged")
+    job.terms.on_step("staged")
     sizes = {file.name: file.size_bytes for file in files}
     # A published range cannot be undone. So before the publication, the guard stops the job if it
     # was killed, or if a newer copy has replaced it.
     uri = feed.publish(directory, note, sizes, guard=snapshot.confirm_alive)
-    job.on_step("published")
+    job.terms.on_step("published")
     # Even a range without rows is published, so that the next run does not search it again.
     status = JobStatus.COMMITTED if files else JobStatus.NOTHING_TO_DO
     return _result(job, status, end, note, uri)

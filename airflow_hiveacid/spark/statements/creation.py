@@ -13,7 +13,6 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ConfigurationError,
@@ -29,7 +28,6 @@ from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, InsertSpec
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.metastore.definitions.new_table import define
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.definitions.tables import found_table
@@ -70,10 +68,8 @@ def create_and_fill(job: JobContext) -> JobResult:
         filled = run_changes(
             job, planned(job, [InsertSpec(target=str(hidden), source=spec.source)])
         )
-        job.on_step("filled")
-        run_statement(
-            job.client, RenameTable(target=str(hidden), new_name=spec.target), _terms(job)
-        )
+        job.terms.on_step("filled")
+        run_statement(job.client, RenameTable(target=str(hidden), new_name=spec.target), job.terms)
     except (CommitStateUnknownError, MetastoreUnavailableError):
         raise  # the table may already have its final name; the next try checks this
     except BaseException:
@@ -199,24 +195,16 @@ def _remove_leftovers(job: JobContext, spec: CreateAsSpec) -> None:
     for ref in left:
         log.warning("removing a table left by an earlier try table=%s", ref)
         drop = DropTable(target=str(ref), if_exists=True, purge=True)
-        run_statement(job.client, drop, _terms(job))
+        run_statement(job.client, drop, job.terms)
 
 
 def _remove(job: JobContext, hidden: TableRef) -> None:
     """Remove a hidden table after an error, without raising another error."""
     try:
         drop = DropTable(target=str(hidden), if_exists=True, purge=True)
-        run_statement(job.client, drop, _terms(job))
+        run_statement(job.client, drop, job.terms)
     except HiveAcidError as error:
         log.warning("cannot remove table=%s now; a later try removes it: %s", hidden, error)
-
-
-def _terms(job: JobContext) -> LockTerms:
-    return LockTerms(
-        job_key=job.spec.job_key,
-        attempt=AttemptId.parse(job.spec.attempt),
-        lock_timeout_s=job.spec.lock_timeout_s,
-    )
 
 
 def _digest(spec: CreateAsSpec, job_key: str) -> str:

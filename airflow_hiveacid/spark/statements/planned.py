@@ -121,7 +121,7 @@ def _insert(
     """Prepare INSERT INTO or INSERT OVERWRITE for a transactional table."""
     table = job.with_constraints(job.insertable_table(spec.target))
     source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
-    moment = Moment.now(job.spark, job.terms({})) if common is None else common.moment
+    moment = Moment.now(job.spark, job.text_terms({})) if common is None else common.moment
     program = plan_insert(table, spec, source, moment)
     fixed = fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is InsertMode.OVERWRITE
@@ -147,7 +147,7 @@ def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> CheckedStatement:
     if isinstance(spec, UpdateSpec):
         table = job.with_constraints(table)
     job.show_shapes(spec.tables)
-    program = plan_change(job.spark, table, spec, job.terms(spec.parameters))
+    program = plan_change(job.spark, table, spec, job.text_terms(spec.parameters))
     return CheckedStatement(
         kind=kind_of(spec),
         table=table,
@@ -167,7 +167,7 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
     table = job.with_constraints(job.changeable_table(spec.target, "MERGE"))
     source = job.source_shape(spec.source) if frame is None else frame
     job.show_shapes(spec.tables)
-    program = plan_merge(job.spark, table, spec, source, job.terms(spec.parameters))
+    program = plan_merge(job.spark, table, spec, source, job.text_terms(spec.parameters))
     # ACID tables are read under the job's snapshot. The snapshot exists only after the locks are
     # granted.
     asks_tables = bool(tables_of(spec.source) or spec.tables)

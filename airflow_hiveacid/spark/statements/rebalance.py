@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.types import parse_type
@@ -335,10 +334,7 @@ def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
         held_snapshot(
             job.client,
             [str(rebalancing.table.ref)],
-            job_key=job.spec.job_key,
-            attempt=AttemptId.parse(job.spec.attempt),
-            lock_timeout_s=job.spec.lock_timeout_s,
-            on_step=job.on_step,
+            job.terms,
         ) as held,
     ):
         table = rebalancing.table

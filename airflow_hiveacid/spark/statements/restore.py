@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
@@ -414,10 +413,7 @@ def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResu
         held_snapshot(
             job.client,
             [str(table.ref)],
-            job_key=job.spec.job_key,
-            attempt=AttemptId.parse(job.spec.attempt),
-            lock_timeout_s=job.spec.lock_timeout_s,
-            on_step=job.on_step,
+            job.terms,
         ) as held,
     ):
         if table.is_partitioned:

@@ -52,7 +52,7 @@ def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
     common = Common(
         tables=spec.tables,
         queries=spec.shared,
-        moment=Moment.now(job.spark, job.terms({})),
+        moment=Moment.now(job.spark, job.text_terms({})),
         number=number,
         versions=spec.versions,
         parameters=spec.parameters,

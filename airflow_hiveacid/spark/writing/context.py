@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
@@ -13,6 +13,7 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TableRef,
 )
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.dml import (
     check_changeable,
     check_insertable,
@@ -45,12 +46,23 @@ _S = TypeVar("_S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """The context of a job: a session, the spec, a metastore connection, a step hook."""
+    """The context of a job: a session, the spec, a metastore connection, the job's terms."""
 
     spark: SparkSession
     spec: JobSpec
     client: MetastorePort
-    on_step: Callable[[str], None]
+    terms: JobTerms
+
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        spec: JobSpec,
+        client: MetastorePort,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> Self:
+        """Return the context of a job, with the terms of its spec."""
+        return cls(spark=spark, spec=spec, client=client, terms=JobTerms.of(spec, on_step))
 
     def job_of(self, kind: type[_S]) -> _S:
         """Return the spec of this job; the job must be of the given kind.
@@ -140,7 +152,7 @@ class JobContext:
             self.spark, source, tables, allows_unsafe=self.spec.allow_unsafe_expressions
         )
 
-    def terms(self, parameters: Mapping[str, Parameter]) -> TextTerms:
+    def text_terms(self, parameters: Mapping[str, Parameter]) -> TextTerms:
         """Return a statement's parameters, and whether its SQL may contain unsafe calls."""
         return TextTerms(parameters=parameters, allows_unsafe=self.spec.allow_unsafe_expressions)
 

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ContractVersionError,
@@ -45,11 +44,9 @@ from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWor
 from airflow_hiveacid.spark.writing.write import Write, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.records.ledger import LedgerEntry
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.spark.writing.context import JobContext
@@ -159,14 +156,11 @@ def _retried(restart_state: RestartState, why_not: str | None) -> dict[str, Json
 class RestartState:
     """The part of a job's state that a restart keeps, such as the rank among the job's copies.
 
-    Mutable: `first_txn_id` and `began` are set when the job has a transaction. `staged` contains
-    the job's staged and uncommitted files. `not_kept` is the reason why staged files cannot be used
-    again, or None. `lost` is the reason for the last restart. `handover` contains the transactions
-    that a restart replaces.
+    Mutable. `staged` contains the job's staged and uncommitted files. `not_kept` is the reason why
+    staged files cannot be used again, or None. `lost` is the reason for the last restart.
+    `handover` contains the transactions that a restart replaces, and the job's rank.
     """
 
-    first_txn_id: TxnId | None = None
-    began: Mapping[TableRef, ValidWriteIdList] | None = None
     not_kept: str | None = "it belongs to a program"
     staged: StagedWork | None = None
     lost: str | None = None
@@ -214,13 +208,11 @@ def begun(
     """
     restart_state.handover = restart_state.handover or Handover(job.client)
     order = _order(job, accesses, sources, restart_state)
-    with job_group(job.spark, str(order.run.attempt)) as cancel:
-        order = dataclasses.replace(order, on_lost=cancel)
+    with job_group(job.spark, str(job.terms.attempt)) as cancel:
+        order = dataclasses.replace(order, terms=dataclasses.replace(job.terms, on_lost=cancel))
         write: Write | None = None
         try:
             with writing(job.client, order) as write:
-                restart_state.first_txn_id = write.txn.first_txn_id
-                restart_state.began = write.txn.began
                 yield write
         except CommitStateUnknownError:
             restart_state.staged = None  # the staged files may have been published
@@ -260,22 +252,18 @@ def _order(
         run=Run(
             job_key=spec.job_key,
             generation=spec.generation,
-            attempt=AttemptId.parse(spec.attempt),
+            attempt=job.terms.attempt,
             statement=spec.statement,
             on_rerun=spec.on_rerun,
         ),
+        terms=job.terms,
         accesses=tuple(
             dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses
         ),
         reads=tuple(reading(job.client, table) for table in read.values()),
-        lock_timeout_s=spec.lock_timeout_s,
-        heartbeat_s=spec.heartbeat_s,
         ledger_retention_s=spec.ledger_retention_s,
-        first_txn_id=restart_state.first_txn_id,
-        began=restart_state.began,
         handover=restart_state.handover,
         keeps_staged=restart_state.not_kept is None,
-        on_step=job.on_step,
     )
 
 

@@ -7,38 +7,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.clock import Clock
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.plan.reruns import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOrder:
-    """The tables to write, the job's run that writes them, and the time limits.
+    """The tables to write, the job's run that writes them, and its terms.
 
-    `accesses` has one entry per written table; `reads` are the tables that are only read. Three
-    fields are for a restart. `first_txn_id` keeps the job's rank, `began` records what was
-    committed when the job first began, and `handover` contains the transactions that the restart
-    replaces. With `keeps_staged`, an abort leaves staged files in place for a restart.
+    `accesses` has one entry per written table; `reads` are the tables that are only read. Two
+    fields are for a restart. `handover` contains the transactions that the restart replaces, and
+    the job's rank. With `keeps_staged`, an abort leaves staged files in place for a restart.
     """
 
     run: Run
+    terms: JobTerms
     accesses: tuple[TableAccess, ...]
     reads: tuple[TableAccess, ...] = ()
-    lock_timeout_s: float
-    heartbeat_s: float | None = None
     ledger_retention_s: float
-    first_txn_id: TxnId | None = None
-    began: Mapping[TableRef, ValidWriteIdList] | None = None
     handover: Handover | None = None
-    clock: Clock | None = None
-    on_step: Callable[[str], None]
-    on_lost: Callable[[], None] = lambda: None
     keeps_staged: bool = False
     now_s: Callable[[], float] = time.time

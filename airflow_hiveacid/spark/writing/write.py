@@ -274,18 +274,10 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
     try:
         with begin(
             client,
-            job_key=order.run.job_key,
-            attempt=order.run.attempt,
+            order.terms,
             reads=order.reads,
             writes=order.accesses,
-            lock_timeout_s=order.lock_timeout_s,
-            heartbeat_s=order.heartbeat_s,
-            first_txn_id=order.first_txn_id,
-            began=order.began,
             handover=order.handover,
-            clock=order.clock,
-            on_step=order.on_step,
-            on_lost=order.on_lost,
         ) as txn:
             write = Write(client, txn, order)
             txn.on_abort(write.take_back)

@@ -25,6 +25,7 @@ from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
 from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.bench import REAL_PARAMS, access, month, start
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,11 +53,8 @@ def test_the_steps_of_a_transaction_run_in_a_fixed_order(
     steps: list[str] = []
     with begin(
         client,
-        job_key="job",
+        job_terms(clock=bench.clock, on_step=steps.append),
         writes=[access(bench.table(), UPDATE)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-        on_step=steps.append,
     ) as txn:
         assert steps == ["opened", "allocated", "locked", "fenced", "snapshot"]
         txn.step("mine")
@@ -67,13 +65,7 @@ def test_a_transaction_commits_and_releases_its_locks_when_its_body_returns(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
-    with begin(
-        client,
-        job_key="job",
-        writes=[access(table, INSERT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-    ) as txn:
+    with begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]) as txn:
         assert not now(client, table).is_visible(txn.write_ids[table.ref])
     assert now(client, table).is_visible(txn.write_ids[table.ref])
     assert client.show_locks(table.ref) == ()
@@ -87,13 +79,7 @@ def test_an_error_in_the_body_aborts_this_transaction_and_no_other(
     neighbour = start(bench.client(), access(table, INSERT))
 
     def fail() -> None:
-        with begin(
-            client,
-            job_key="job",
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            clock=bench.clock,
-        ):
+        with begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]):
             raise BodyError
 
     with pytest.raises(BodyError):
@@ -111,11 +97,7 @@ def test_tables_written_in_one_transaction_are_committed_together(
 ) -> None:
     one, other = bench.table("one"), bench.table("other")
     with begin(
-        client,
-        job_key="job",
-        writes=[access(one, INSERT), access(other, INSERT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
+        client, job_terms(clock=bench.clock), writes=[access(one, INSERT), access(other, INSERT)]
     ) as txn:
         pass
     seen = client.valid_write_ids([one.ref, other.ref], client.valid_txns())
@@ -129,11 +111,9 @@ def test_the_snapshot_covers_all_tables_and_does_not_change(
     one, other = bench.table("one"), bench.table("other")
     with begin(
         client,
-        job_key="job",
+        job_terms(clock=bench.clock),
         reads=[access(one, SELECT)],
         writes=[access(other, INSERT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
     ) as txn:
         late = start(bench.client(), access(one, INSERT))
         late.client.commit_txn(late.txn_id)
@@ -149,10 +129,8 @@ def test_a_reader_holds_shared_read_locks_and_commits_at_its_end(
     table = bench.partitioned("1", "2")
     with begin(
         client,
-        job_key=None,
+        job_terms(None, clock=bench.clock),
         reads=[access(table, SELECT, partitions=(month("1"),))],
-        lock_timeout_s=5,
-        clock=bench.clock,
     ) as txn:
         (lock,) = client.show_locks(table.ref)
         assert (lock.lock_type, lock.partition) == (LockType.SHARED_READ, "month=1")
@@ -168,10 +146,8 @@ def test_an_open_reader_of_any_transaction_type_is_in_the_list_of_open_transacti
 ) -> None:
     with begin(
         client,
-        job_key="reader",
+        job_terms("reader", clock=bench.clock),
         reads=[access(bench.table(), SELECT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
         txn_type=txn_type,
     ) as txn:
         txns = bench.client().valid_txns()
@@ -191,10 +167,8 @@ def test_a_lock_that_times_out_is_withdrawn_and_the_error_names_its_holder(
         pytest.raises(LockNotAcquiredError, match=r"exclusive on .*by hand") as caught,
         begin(
             client,
-            job_key="waiter",
+            job_terms("waiter", lock_timeout_s=0.5, clock=bench.clock),
             writes=[access(table, UPDATE)],
-            lock_timeout_s=0.5,
-            clock=bench.clock,
         ),
     ):
         pytest.fail("the body must not run")
@@ -231,11 +205,7 @@ def test_a_waiting_transaction_gets_its_lock_when_the_holder_ends(
     holder = start(bench.client(), access(table, OVERWRITE))
     clock = ReleasingClock(bench, lambda: holder.client.abort_txn(holder.txn_id))
     with begin(
-        client,
-        job_key="waiter",
-        writes=[access(table, UPDATE)],
-        lock_timeout_s=20,
-        clock=clock,
+        client, job_terms("waiter", lock_timeout_s=20, clock=clock), writes=[access(table, UPDATE)]
     ) as txn:
         locks = client.show_locks(table.ref)
         assert {(lock.txn_id, lock.state) for lock in locks} == {(txn.txn_id, LockState.ACQUIRED)}
@@ -252,21 +222,12 @@ def test_an_update_restarts_if_another_update_commits_before_its_snapshot(
         steps.append(step)
         if steps == ["opened"]:
             with begin(
-                rival,
-                job_key="rival",
-                writes=[access(table, UPDATE)],
-                lock_timeout_s=5,
-                clock=bench.clock,
+                rival, job_terms("rival", clock=bench.clock), writes=[access(table, UPDATE)]
             ):
                 pass
 
     with begin(
-        client,
-        job_key="job",
-        writes=[access(table, UPDATE)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-        on_step=overtake,
+        client, job_terms(clock=bench.clock, on_step=overtake), writes=[access(table, UPDATE)]
     ) as txn:
         assert steps == [*STEPS[:5], *STEPS[:5]]
         assert txn.first_txn_id < txn.txn_id
@@ -288,12 +249,7 @@ def test_an_insert_does_not_restart_if_an_update_commits_before_its_snapshot(
             other.client.commit_txn(other.txn_id)
 
     with begin(
-        client,
-        job_key="job",
-        writes=[access(table, INSERT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-        on_step=overtake,
+        client, job_terms(clock=bench.clock, on_step=overtake), writes=[access(table, INSERT)]
     ):
         assert steps == [*STEPS[:5]]
 
@@ -305,13 +261,9 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_other_raises_a_conf
     other = bench.client()
 
     def race() -> None:
+        # Locks nobody out, not even on 3.1, where two updates would queue up.
         with begin(
-            client,
-            job_key="slow",
-            # Locks nobody out, not even on 3.1, where two updates would queue up.
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            clock=bench.clock,
+            client, job_terms("slow", clock=bench.clock), writes=[access(table, INSERT)]
         ) as slow:
             fast = start(other, access(table, UPDATE))
             other.commit_txn(fast.txn_id)
@@ -329,13 +281,7 @@ def test_an_abandoned_transaction_commits_nothing_and_releases_its_locks(
     bench: Bench, client: MetastorePort
 ) -> None:
     table = bench.table()
-    with begin(
-        client,
-        job_key="job",
-        writes=[access(table, INSERT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-    ) as txn:
+    with begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]) as txn:
         txn.abandon()
     assert txn.is_ended
     assert not now(client, table).is_visible(txn.write_ids[table.ref])
@@ -348,13 +294,7 @@ def test_a_transaction_that_another_client_aborted_cannot_commit(
     table = bench.table()
     with (
         pytest.raises(TransactionAbortedError),
-        begin(
-            client,
-            job_key="job",
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            clock=bench.clock,
-        ) as txn,
+        begin(client, job_terms(clock=bench.clock), writes=[access(table, INSERT)]) as txn,
     ):
         assert bench.client().abort_txn(txn.txn_id)
     assert not now(client, table).is_visible(txn.write_ids[table.ref])
@@ -366,10 +306,8 @@ def test_only_locked_partitions_of_written_tables_can_be_registered(
     table = bench.partitioned("1", "2", "3")
     with begin(
         client,
-        job_key="job",
+        job_terms(clock=bench.clock),
         writes=[access(table, UPDATE, INSERT, partitions=(month("1"), month("2")))],
-        lock_timeout_s=5,
-        clock=bench.clock,
     ) as txn:
         txn.register_partitions(table.ref, [month("1")], {INSERT})
         with pytest.raises(ValueError, match="no lock on partitions month=3"):
@@ -389,14 +327,7 @@ def test_statistics_of_a_written_table_are_marked_outdated_before_the_commit(
     def look(step: str) -> None:
         seen[step] = "COLUMN_STATS_ACCURATE" in client.get_table(table.ref).parameters
 
-    with begin(
-        client,
-        job_key="job",
-        writes=[access(table, INSERT)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-        on_step=look,
-    ):
+    with begin(client, job_terms(clock=bench.clock, on_step=look), writes=[access(table, INSERT)]):
         pass
     assert (seen["snapshot"], seen["body_done"]) == (True, False)
 
@@ -416,7 +347,7 @@ def test_only_statistics_of_written_partitions_are_marked_outdated(
     client._send_partitions(table.ref, partitions, _WriteContext(marking.write_id, marked_by))
     client.commit_txn(marking.txn_id)
 
-    with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+    with begin(client, job_terms(), writes=[access(table, INSERT)]) as txn:
         txn.register_partitions(table.ref, [month("1")], {INSERT})
     right = {
         partition.values[0]: "COLUMN_STATS_ACCURATE" in partition.parameters
@@ -433,14 +364,12 @@ def test_unsupported_writes_are_refused_before_a_transaction_is_opened(
     before = client.valid_txns().high_watermark
     with (
         pytest.raises(NotTransactionalError, match="plain"),
-        begin(client, job_key="job", writes=[access(plain, INSERT)], lock_timeout_s=5),
+        begin(client, job_terms(), writes=[access(plain, INSERT)]),
     ):
         pytest.fail("the body must not run")
     with (
         pytest.raises(InsertOnlyTableError, match="DELETE and UPDATE"),
-        begin(
-            client, job_key="job", writes=[access(insert_only, UPDATE, DELETE)], lock_timeout_s=5
-        ),
+        begin(client, job_terms(), writes=[access(insert_only, UPDATE, DELETE)]),
     ):
         pytest.fail("the body must not run")
     assert client.valid_txns().high_watermark == before
@@ -452,13 +381,7 @@ def test_a_heartbeat_interval_as_long_as_the_transaction_timeout_is_refused(
     table = bench.table()
     with (
         pytest.raises(ConfigurationError, match="heartbeat_s=60"),
-        begin(
-            client,
-            job_key="job",
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            heartbeat_s=TXN_TIMEOUT_S,
-        ),
+        begin(client, job_terms(heartbeat_s=TXN_TIMEOUT_S), writes=[access(table, INSERT)]),
     ):
         pytest.fail("the body must not run")
 
@@ -472,10 +395,8 @@ def test_writes_of_a_named_mixed_case_partition_conflict_on_every_metastore_vers
     slow_write = client.allocate_write_id(slow, table.ref)
     with begin(
         rival,
-        job_key="job",
+        job_terms(clock=bench.clock),
         writes=[access(table, UPDATE, partitions=(month("Jan"),))],
-        lock_timeout_s=5,
-        clock=bench.clock,
     ):
         pass
     client.add_dynamic_partitions(slow, slow_write, table.ref, [month("Jan")], UPDATE)

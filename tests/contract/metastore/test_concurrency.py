@@ -21,6 +21,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access, month
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,9 +82,8 @@ def test_eight_concurrent_inserts_all_commit_but_only_one_of_eight_changes_does(
                 connect(endpoint) as mine,
                 begin(
                     mine,
-                    job_key=f"writer {number}",
+                    job_terms(f"writer {number}", lock_timeout_s=60),
                     writes=[access(table, operation)],
-                    lock_timeout_s=60,
                 ),
             ):
                 all_have_begun.wait()
@@ -108,9 +108,8 @@ def test_a_hundred_dynamic_partition_writes_leave_no_metastore_rows_after_compac
     for number in range(100):
         with begin(
             client,
-            job_key=f"write {number}",
+            job_terms(f"write {number}", lock_timeout_s=10),
             writes=[access(table, INSERT, UPDATE)],
-            lock_timeout_s=10,
         ) as txn:
             if number % 3:
                 names = [month("1"), month("2")][: number % 3]
@@ -126,11 +125,10 @@ def test_a_hundred_dynamic_partition_writes_leave_no_metastore_rows_after_compac
 def compact(client: MetastoreClient, table: TableInfo, value: str) -> None:
     with compacting(
         client,
+        job_terms(f"compact {value}", lock_timeout_s=10),
         table=table,
         partition=month(value),
         compaction_type=CompactionType.MAJOR,
-        job_key=f"compact {value}",
-        lock_timeout_s=10,
     ) as work:
         assert work.claim is not None
     client.mark_cleaned(work.claim)

@@ -28,6 +28,7 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.bench import access, month, start, wait_until
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +159,7 @@ def test_heartbeats_keep_a_transaction_alive_past_the_timeout(
     client: MetastoreClient, table: TableInfo
 ) -> None:
     silent = client.open_txn()
-    with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+    with begin(client, job_terms(), writes=[access(table, INSERT)]) as txn:
         wait_until(lambda: silent not in client.valid_txns().open)
         time.sleep(1.0)
         told = {t.txn_id: t for t in client.open_txns_info()}[txn.txn_id]
@@ -190,7 +191,7 @@ def test_a_metastore_restart_during_a_transaction_leaves_all_of_it_or_nothing(
 ) -> None:
     outcome = "committed"
     try:
-        with begin(client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+        with begin(client, job_terms(), writes=[access(table, INSERT)]) as txn:
             hms.restart()
     except TransactionAbortedError:
         outcome = "aborted"  # it took longer to come back than it is patient
@@ -207,13 +208,7 @@ def test_a_metastore_killed_before_the_commit_raises_commit_state_unknown(
 
     with (
         pytest.raises(CommitStateUnknownError, match="may or may not"),
-        begin(
-            client,
-            job_key="job",
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            on_step=die,
-        ) as txn,
+        begin(client, job_terms(on_step=die), writes=[access(table, INSERT)]) as txn,
     ):
         pass
     hms.start()

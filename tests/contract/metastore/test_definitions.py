@@ -33,9 +33,9 @@ from airflow_hiveacid.jobs.metastore_statements import (
 )
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from tests.contract.bench import REAL_PARAMS, access, month, start
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
@@ -48,7 +48,7 @@ ID, NOTE = NewColumn(name="id", type="int"), NewColumn(name="note", type="string
 def run(
     bench: Bench, statement: MetastoreStatement, lock_timeout_s: float = 5.0
 ) -> DefinitionOutcome:
-    terms = LockTerms(lock_timeout_s=lock_timeout_s, clock=bench.clock)
+    terms = job_terms(None, lock_timeout_s=lock_timeout_s, clock=bench.clock)
     return run_statement(bench.clients[0], statement, terms)
 
 

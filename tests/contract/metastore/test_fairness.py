@@ -17,6 +17,7 @@ from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import LockId, TxnId
@@ -106,7 +107,7 @@ def test_jobs_that_read_and_jobs_that_overwrite_all_the_time_do_not_overtake_eac
     def run(client: MetastoreClient, name: str, operation: DataOperation) -> None:
         kind = "reads" if operation is SELECT else "writes"
         accesses: Any = {kind: [access(table, operation)]}
-        with begin(client, job_key=name, lock_timeout_s=600, **accesses) as txn:
+        with begin(client, job_terms(name, lock_timeout_s=600), **accesses) as txn:
             (held,) = client.show_locks(table.ref, txn_id=txn.txn_id)
             with lock:
                 order.append((held.lock_id, operation))

@@ -10,8 +10,10 @@ from airflow_hiveacid.format.errors import (
     FencedError,
 )
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -39,13 +41,9 @@ def job(
 ) -> AbstractContextManager[MetastoreTransaction]:
     return begin(
         bench.client(),
-        job_key=key,
-        job_part=part,
-        attempt=attempt,
+        job_terms(key, part=part, attempt=attempt or AttemptId.new(), clock=bench.clock),
         writes=[access(table, operation)],
-        lock_timeout_s=5,
-        clock=bench.clock,
-        first_txn_id=first_txn_id,
+        handover=Handover(bench.client(), first_txn_id) if first_txn_id else None,
     )
 
 
@@ -229,20 +227,8 @@ def test_a_newer_copy_of_a_reading_job_aborts_the_older_copy(
 
     def older() -> None:
         with (
-            begin(
-                client,
-                job_key=KEY,
-                reads=[access(table, SELECT)],
-                lock_timeout_s=5,
-                clock=bench.clock,
-            ),
-            begin(
-                bench.client(),
-                job_key=KEY,
-                reads=[access(table, SELECT)],
-                lock_timeout_s=5,
-                clock=bench.clock,
-            ),
+            begin(client, job_terms(KEY, clock=bench.clock), reads=[access(table, SELECT)]),
+            begin(bench.client(), job_terms(KEY, clock=bench.clock), reads=[access(table, SELECT)]),
         ):
             pass
 

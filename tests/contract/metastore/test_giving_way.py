@@ -10,12 +10,14 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from tests.contract.bench import access, month, start
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -44,12 +46,10 @@ def compaction(
 ) -> AbstractContextManager[CompactionWork]:
     return compacting(
         client,
+        job_terms(job_key, clock=clock or SystemClock()),
         table=table,
         partition=month("1"),
         compaction_type=CompactionType.MAJOR,
-        job_key=job_key,
-        lock_timeout_s=5,
-        clock=clock,
     )
 
 

@@ -26,6 +26,7 @@ from tests.contract.relay import Relay
 from tests.support.login_cases import CASES, REFUSALS, closed, quick
 from tests.support.login_lab import V3, V4, environ
 from tests.support.logins.openssl import write_private
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,7 +155,7 @@ def test_a_job_continues_after_its_login_expires_and_is_renewed(
             table = _table(client, f"outlives_{made.__name__}")
             writes = [access(table, DataOperation.INSERT)]
             with begin(
-                client, job_key="long", writes=writes, lock_timeout_s=30, heartbeat_s=0.3
+                client, job_terms("long", lock_timeout_s=30, heartbeat_s=0.3), writes=writes
             ) as transaction:
                 long.lapse()
                 drop()

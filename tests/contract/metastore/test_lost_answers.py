@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import REAL_PARAMS, access, start
 from tests.contract.relay import Relay
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ def test_a_commit_whose_request_or_response_is_lost_takes_effect_once(
     bench: Bench, relay: Relay, remote: MetastoreClient, *, is_forwarded: bool
 ) -> None:
     table = bench.table()
-    with begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+    with begin(remote, job_terms(), writes=[access(table, INSERT)]) as txn:
         relay.cut("commit_txn", is_forwarded=is_forwarded)
     assert relay.has_cut_all
     assert is_visible(bench, table, txn.write_ids[table.ref])
@@ -79,7 +80,7 @@ def test_a_lock_whose_response_is_lost_is_released_with_its_transaction(
 ) -> None:
     table = bench.table()
     relay.cut("lock", is_forwarded=True)
-    with begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+    with begin(remote, job_terms(), writes=[access(table, INSERT)]) as txn:
         assert relay.has_cut_all
         # whose answer was lost is gone, so nobody waits for a lock that nobody knows of
         assert [lock.txn_id for lock in bench.clients[0].show_locks(table.ref)] == [txn.txn_id]
@@ -94,7 +95,7 @@ def test_repeatedly_lost_lock_responses_leave_no_lock(
     relay.cut("lock", is_forwarded=True, times=1000)
     with (
         pytest.raises(MetastoreUnavailableError, match="lock"),
-        begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5),
+        begin(remote, job_terms(), writes=[access(table, INSERT)]),
     ):
         pytest.fail("the body must not run")
     assert bench.clients[0].show_locks(table.ref) == ()
@@ -105,7 +106,7 @@ def test_a_write_id_whose_response_is_lost_is_allocated_only_once(
 ) -> None:
     table = bench.table()
     relay.cut("allocate_table_write_ids", is_forwarded=True)
-    with begin(remote, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5) as txn:
+    with begin(remote, job_terms(), writes=[access(table, INSERT)]) as txn:
         assert txn.write_ids[table.ref] == 1
     assert is_visible(bench, table, txn.write_ids[table.ref])
 

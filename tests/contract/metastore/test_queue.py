@@ -32,6 +32,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
 )
 from airflow_hiveacid.metastore.txn_values import TxnType
 from tests.contract.bench import NEEDS_V4, access, month, start
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -153,12 +154,7 @@ def compaction(
     job_key: str = "compact",
 ) -> AbstractContextManager[CompactionWork]:
     return compacting(
-        client,
-        table=table,
-        partition=month(value),
-        compaction_type=kind,
-        job_key=job_key,
-        lock_timeout_s=5,
+        client, job_terms(job_key), table=table, partition=month(value), compaction_type=kind
     )
 
 
@@ -360,12 +356,10 @@ def test_a_commit_sets_the_cleaners_transaction_bound_before_the_entry_is_marked
 
     with compacting(
         client,
+        job_terms("compact", on_step=look),
         table=table,
         partition=month("1"),
         compaction_type=MAJOR,
-        job_key="compact",
-        lock_timeout_s=5,
-        on_step=look,
     ):
         pass
     assert seen == [

@@ -32,6 +32,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,11 +75,10 @@ class Job:
                 on_rerun=OnRerun.APPLY,
             ),
             accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
-            lock_timeout_s=5,
-            heartbeat_s=None,
             ledger_retention_s=1000.0,
-            clock=self.clock,
-            on_step=on_step,
+            terms=job_terms(
+                "dag/run/task/-1", attempt=self.attempt, clock=self.clock, on_step=on_step
+            ),
         )
 
     def run(self) -> Write:

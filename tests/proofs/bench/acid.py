@@ -283,7 +283,7 @@ def run_job(lab: Lab, job: Job) -> JobResult:
     """Run a job in the laboratory's session, with its own connection."""
     spec = JobSpec(job_key=_job_key(type(job).__name__), metastore=lab.endpoint, job=job)
     with connect(spec.metastore) as client:
-        context = JobContext(spark=lab.spark, spec=spec, client=client, on_step=_ignore_step)
+        context = JobContext.of(lab.spark, spec, client, _ignore_step)
         return _JOB_FUNCTIONS[spec.kind](context)
 
 

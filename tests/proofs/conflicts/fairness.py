@@ -30,6 +30,7 @@ from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 
 if TYPE_CHECKING:
@@ -117,10 +118,9 @@ def _work(
             try:
                 with begin(
                     client,
-                    job_key=None,
+                    JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S),
                     reads=[access] if is_read else (),
                     writes=() if is_read else [access],
-                    lock_timeout_s=_LOCK_TIMEOUT_S,
                 ):
                     tally.waits_s.append(time.monotonic() - asked_s)
                     time.sleep(_WORK_S)

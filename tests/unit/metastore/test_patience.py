@@ -24,6 +24,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.http_server import HttpStub
 from tests.contract.sasl_server import PlainHalf, SaslServer
 from tests.contract.stub_server import HangUpError, StubServer
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -301,7 +302,7 @@ def test_calls_of_a_transaction_are_retried_only_while_it_cannot_have_timed_out(
 
     def work() -> None:
         writes = [access(table, DataOperation.INSERT)]
-        with begin(watched, job_key="job", writes=writes, lock_timeout_s=5, clock=clock):
+        with begin(watched, job_terms(clock=clock), writes=writes):
             seen.append(watched.patience)
             assert seen[0] is not None
             assert seen[0]() == 20.0  # the server's time-out, less what nobody has been heard
@@ -332,7 +333,7 @@ def test_a_hanging_heartbeat_times_out_early_enough_for_a_retry(
     watched: Watched, table: TableInfo, clock: ManualClock
 ) -> None:
     writes = [access(table, DataOperation.INSERT)]
-    with begin(watched, job_key="job", writes=writes, lock_timeout_s=5, clock=clock):
+    with begin(watched, job_terms(clock=clock), writes=writes):
         (bound_s,) = watched.bounds_s
     assert bound_s is not None
     interval_s, time_out_s = 10.0, 20.0

@@ -33,6 +33,7 @@ from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ def run_program(
         lock_timeout_s=5.0,
     )
     spark: Any = Session()
-    context = JobContext(spark=spark, spec=job, client=FakeClient(server), on_step=on_step)
+    context = JobContext.of(spark, job, FakeClient(server), on_step)
     return acid.run_program(context, program)
 
 
@@ -325,7 +326,7 @@ def test_a_restarted_program_may_read_the_table_that_it_has_locked(
 
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         client = FakeClient(server)
-        with held_snapshot(client, [str(table.ref)], job_key="look", lock_timeout_s=0):
+        with held_snapshot(client, [str(table.ref)], job_terms("look", lock_timeout_s=0)):
             seen.append([int(lock.txn_id or 0) for lock in client.show_locks(table.ref)])
         with acid.transaction(spark, task):
             if len(seen) == 1:

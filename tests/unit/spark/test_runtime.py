@@ -124,7 +124,7 @@ def test_a_result_reports_how_long_each_phase_took(
 
     def stepping(job: JobContext) -> JobResult:
         for step in ("opened", "locked", "staged", "published", "committed"):
-            job.on_step(step)
+            job.terms.on_step(step)
         return succeed(job)
 
     assert runtime.run_spec(a_session(), stepping, str(tmp_path / "spec.json")) is ExitCode.OK
@@ -332,11 +332,11 @@ def test_a_driver_on_a_worker_does_not_commit_or_clean_after_its_worker_has_died
         worker.stdout.readline()
 
         def work(job: JobContext) -> JobResult:
-            job.on_step(step)
+            job.terms.on_step(step)
             steps.append("while the worker lives")
             worker.kill()
             worker.wait()
-            job.on_step(step)
+            job.terms.on_step(step)
             steps.append("after its end")
             return succeed(job)
 
@@ -352,7 +352,7 @@ def test_a_driver_whose_workers_file_was_removed_does_not_commit(
     tmp_path: Path, run: Callable[..., ExitCode]
 ) -> None:
     def work(job: JobContext) -> JobResult:
-        job.on_step("body_done")
+        job.terms.on_step("body_done")
         return succeed(job)
 
     code = run(f"file:{tmp_path}/result.json", work, worker_file=str(tmp_path / "gone"))

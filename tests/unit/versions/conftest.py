@@ -33,6 +33,7 @@ from airflow_hiveacid.versions.past import past_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,9 +135,7 @@ class Bench:
         """A write of ours that takes its time."""
         operation = DataOperation.OVERWRITE if overwrites else DataOperation.INSERT
         access = TableAccess(table=self.table, operations=frozenset({operation}))
-        with begin(
-            self.client, job_key=job_key, writes=[access], lock_timeout_s=5, clock=self.clock
-        ) as txn:
+        with begin(self.client, job_terms(job_key, clock=self.clock), writes=[access]) as txn:
             write_id = txn.write_ids[self.ref]
             self.put(_name(write_id, overwrites=overwrites), partition)
             yield write_id

@@ -11,11 +11,11 @@ from airflow_hiveacid.format.errors import MetastoreUnavailableError, VersionGon
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.metastore_statements import AddPartitions, DropPartitions, NewPartition
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions.drops import noted_drop
 from airflow_hiveacid.versions.restoring import differing_now
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def drop(bench: Bench, *values: str, removes: bool = True) -> None:
     asked = DropPartitions(
         target=str(bench.ref), partitions=tuple((("p", value),) for value in values)
     )
-    terms = LockTerms(lock_timeout_s=10.0, clock=bench.clock)
+    terms = job_terms(None, lock_timeout_s=10.0, clock=bench.clock)
     run_statement(bench.client, asked, terms, around_drop=noted_drop)
     for value in values if removes else ():
         shutil.rmtree(bench.root / f"p={value}")
@@ -36,7 +36,7 @@ def drop(bench: Bench, *values: str, removes: bool = True) -> None:
 
 def add(bench: Bench, value: str) -> None:
     new = (NewPartition(values=(("p", value),)),)
-    terms = LockTerms(lock_timeout_s=10.0, clock=bench.clock)
+    terms = job_terms(None, lock_timeout_s=10.0, clock=bench.clock)
     run_statement(bench.client, AddPartitions(target=str(bench.ref), partitions=new), terms)
     (bench.root / f"p={value}").mkdir()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.plain.scan import scan_plain
@@ -127,7 +128,9 @@ class FileReader:
     def read(self, table: Table) -> tuple[Sums, ValidWriteIdList | None]:
         """Read all partitions under one snapshot."""
         access = TableAccess(table=table.info, operations=frozenset({DataOperation.SELECT}))
-        with begin(self.client, job_key=None, reads=[access], lock_timeout_s=120.0) as txn:
+        with begin(
+            self.client, JobTerms(job_key=None, lock_timeout_s=120.0), reads=[access]
+        ) as txn:
             batches = _batches(table, txn.snapshot)
             rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
             return _sums(rows), txn.snapshot.write_ids(table.info.ref)

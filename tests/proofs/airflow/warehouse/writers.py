@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
@@ -119,7 +120,9 @@ class FileWriter:
         """Commit a change, with one delta and one delete delta in each changed partition."""
         ref, operations = table.info.ref, frozenset(_OPERATIONS[change.kind])
         access = TableAccess(table=table.info, operations=operations)
-        with begin(self.client, job_key=None, writes=[access], lock_timeout_s=120.0) as txn:
+        with begin(
+            self.client, JobTerms(job_key=None, lock_timeout_s=120.0), writes=[access]
+        ) as txn:
             write_id = txn.write_ids[ref]
             ids = {*change.inserted, *change.updated, *change.deleted}
             changed = [one for one in table.partitions if any(_is_in(one, i) for i in ids)]

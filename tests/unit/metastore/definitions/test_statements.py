@@ -43,16 +43,18 @@ from airflow_hiveacid.jobs.metastore_statements import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.definitions.lock import LockTerms, locked
+from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.definitions.work import Before
 from airflow_hiveacid.metastore.locks import components_to_define
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, start
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from tests.contract.fake_client import FakeClient
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
@@ -68,7 +70,7 @@ class Statements:
 
     def __init__(self, client: FakeClient, clock: ManualClock) -> None:
         self.client = client
-        self.terms = LockTerms(lock_timeout_s=10.0, clock=clock)
+        self.terms = job_terms(None, lock_timeout_s=10.0, clock=clock)
         self.noted: list[Before] = []
 
     def run(self, statement: MetastoreStatement, before: Before | None = None) -> DefinitionOutcome:
@@ -588,9 +590,9 @@ def test_mixed_case_partitions_are_locked_alone_on_hive_4_and_with_the_table_on_
 def test_a_newer_copy_of_the_task_fences_an_older_one(
     client: FakeClient, clock: ManualClock, statements: Statements, made: TableInfo
 ) -> None:
-    def terms(try_number: int) -> LockTerms:
+    def terms(try_number: int) -> JobTerms:
         attempt = AttemptId.new(try_number)
-        return LockTerms(job_key="d/r/t/-1", attempt=attempt, lock_timeout_s=10.0, clock=clock)
+        return job_terms("d/r/t/-1", lock_timeout_s=10.0, attempt=attempt, clock=clock)
 
     components = components_to_define(REF, (), LockType.EXCLUSIVE, client.generation)
     with locked(client.clone(), components, terms(1)):

@@ -17,6 +17,7 @@ from airflow_hiveacid.metastore.transactions.commit import Fate, commit, fate_of
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,9 +38,7 @@ def lost(method: str) -> MetastoreUnavailableError:
 
 
 def write(client: FakeClient, table: TableInfo, clock: ManualClock) -> MetastoreTransaction:
-    with begin(
-        client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-    ) as txn:
+    with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]) as txn:
         pass
     return txn
 
@@ -139,12 +138,7 @@ def test_a_commit_above_a_lower_open_write_id_is_not_treated_as_aborted(
 
     is_sent = False
     with begin(
-        Late(server),
-        job_key="job",
-        writes=[access(table, INSERT)],
-        lock_timeout_s=5,
-        clock=clock,
-        on_step=overtake,
+        Late(server), job_terms(clock=clock, on_step=overtake), writes=[access(table, INSERT)]
     ) as txn:
         txn.on_abort(lambda: taken_back.append("rows"))
         server.break_next("commit_txn", lost("commit_txn"), is_done=True)
@@ -188,9 +182,7 @@ def test_an_unknown_commit_state_raises_an_error_and_aborts_nothing(
     server.break_next("commit_txn", lost("commit_txn"), is_done=True)
 
     def work() -> None:
-        with begin(
-            client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-        ):
+        with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]):
             for _ in range(50):
                 server.break_next("valid_txns", lost("valid_txns"), is_done=False)
 
@@ -205,9 +197,7 @@ def test_a_transaction_aborted_before_its_commit_arrived_is_reported_as_aborted(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def work() -> None:
-        with begin(
-            client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-        ) as txn:
+        with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]) as txn:
             server.break_next("commit_txn", lost("commit_txn"), is_done=False)
             server.end(server.txns[txn.txn_id], TxnState.ABORTED)
 
@@ -266,9 +256,7 @@ def test_a_reader_with_a_lost_commit_response_leaves_no_open_transaction_or_lock
 ) -> None:
     for is_done in (True, False):
         server.break_next("commit_txn", lost("commit_txn"), is_done=is_done)
-        with begin(
-            client, job_key=None, reads=[access(table, SELECT)], lock_timeout_s=5, clock=clock
-        ):
+        with begin(client, job_terms(None, clock=clock), reads=[access(table, SELECT)]):
             pass
     assert client.valid_txns().open == ()
     assert client.show_locks() == ()
@@ -318,9 +306,7 @@ def test_a_failed_abort_does_not_hide_the_original_error(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def work() -> None:
-        with begin(
-            client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-        ):
+        with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]):
             server.break_next("abort_txn", lost("abort_txn"), is_done=False)
             raise OSError("the disk is full")
 

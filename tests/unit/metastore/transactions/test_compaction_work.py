@@ -9,6 +9,7 @@ from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUna
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting, end_dead_entries
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
@@ -27,13 +28,10 @@ def test_a_compactor_sees_commits_from_before_it_acquired_the_compactors_lock(
 
     with compacting(
         client,
+        job_terms("dag/run/compact/-1", lock_timeout_s=1, clock=clock, on_step=meanwhile),
         table=table,
         partition=None,
         compaction_type=CompactionType.MAJOR,
-        job_key="dag/run/compact/-1",
-        lock_timeout_s=1,
-        clock=clock,
-        on_step=meanwhile,
     ) as work:
         assert work.txn.snapshot.write_ids(table.ref).high_watermark == 0
         assert work.snapshot.write_ids(table.ref).high_watermark == 1
@@ -52,12 +50,10 @@ def test_the_log_says_which_partition_a_transaction_is_for(
     caplog.set_level("INFO")
     with compacting(
         client,
+        job_terms("dag/run/compact/-1", lock_timeout_s=1, clock=clock),
         table=table,
         partition=partition,
         compaction_type=CompactionType.MAJOR,
-        job_key="dag/run/compact/-1",
-        lock_timeout_s=1,
-        clock=clock,
     ) as work:
         subject = str(table.ref) if partition is None else f"{table.ref}/day=1"
         opened = f"opened txn_id={work.txn.txn_id} tables={subject} job_key=dag/run/compact/-1"
@@ -69,12 +65,10 @@ def test_on_hive_3_a_new_queue_entry_stops_our_compaction_before_it_publishes(
 ) -> None:
     with compacting(
         client,
+        job_terms("dag/run/compact/-1", lock_timeout_s=1, clock=clock),
         table=table,
         partition=None,
         compaction_type=CompactionType.MAJOR,
-        job_key="dag/run/compact/-1",
-        lock_timeout_s=1,
-        clock=clock,
     ) as work:
         assert not work.has_rival()
         client.request_compaction(table.ref, None, CompactionType.MINOR)
@@ -102,13 +96,10 @@ def test_the_queue_entry_of_an_unknown_commit_is_resolved_by_the_next_run(
         pytest.raises(CommitStateUnknownError),
         compacting(
             client,
+            job_terms("dag/run/compact/-1", lock_timeout_s=1, clock=clock, on_step=cut_off),
             table=table,
             partition=None,
             compaction_type=CompactionType.MAJOR,
-            job_key="dag/run/compact/-1",
-            lock_timeout_s=1,
-            clock=clock,
-            on_step=cut_off,
         ),
     ):
         pass

@@ -9,7 +9,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.definitions.lock import LockTerms, locked
+from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, components_for
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.fencing import (
@@ -26,6 +26,7 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
@@ -144,7 +145,7 @@ def test_a_lock_for_a_definition_aborts_the_transaction_of_an_older_copy(
     txn_id = client.open_txn()
     text = fencing_token(txn_id).agent_info
     client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=text))
-    terms = LockTerms(job_key=KEY, attempt=TRY_2, lock_timeout_s=0, clock=clock)
+    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock)
     with locked(client, components, terms):
         assert client.valid_txns().is_aborted(txn_id)
 
@@ -180,13 +181,10 @@ def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
         pytest.raises(TransactionAbortedError),
         compacting(
             client,
+            job_terms(KEY, lock_timeout_s=1, attempt=TRY_1, clock=clock),
             table=table,
             partition=None,
             compaction_type=CompactionType.MAJOR,
-            job_key=KEY,
-            attempt=TRY_1,
-            lock_timeout_s=1,
-            clock=clock,
         ) as work,
     ):
         assert kill() == (work.txn.txn_id,)
@@ -228,17 +226,12 @@ def test_a_retry_without_lock_wait_gets_the_locks_of_the_try_that_it_aborts(
     dead = client.open_txn()
     agent_info = fencing_token(dead).agent_info
     client.lock(LockRequest(txn_id=dead, components=components, agent_info=agent_info))
-    terms = LockTerms(job_key=KEY, attempt=TRY_2, lock_timeout_s=0, clock=clock)
+    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock)
     retry = (
         locked(client, components, terms)
         if is_definition
         else begin(
-            client,
-            job_key=KEY,
-            attempt=TRY_2,
-            writes=[overwrite],
-            lock_timeout_s=0,
-            clock=clock,
+            client, job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock), writes=[overwrite]
         )
     )
     with retry:

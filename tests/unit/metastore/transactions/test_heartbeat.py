@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, wait_until
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,12 +178,7 @@ def test_heartbeats_are_sent_at_half_the_metastores_timeout_or_as_configured(
     expected_s: float,
 ) -> None:
     with begin(
-        client,
-        job_key="job",
-        writes=[access(table, INSERT)],
-        lock_timeout_s=5,
-        heartbeat_s=override_s,
-        clock=clock,
+        client, job_terms(heartbeat_s=override_s, clock=clock), writes=[access(table, INSERT)]
     ):
         began_s = clock.monotonic()
         clock.advance(expected_s)
@@ -194,9 +190,7 @@ def test_heartbeats_are_sent_at_half_the_metastores_timeout_or_as_configured(
 def test_a_transaction_outlives_its_timeout_only_while_heartbeats_are_sent(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    with begin(
-        client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-    ) as txn:
+    with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]) as txn:
         for count in range(1, 6):
             clock.advance(10.0)
             wait_until(lambda count=count: len(server.beats) == count)
@@ -212,9 +206,7 @@ def test_a_process_that_was_frozen_past_the_timeout_cannot_commit(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     def work() -> None:
-        with begin(
-            client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-        ):
+        with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]):
             # Whatever was frozen wakes up long after the server has given up.
             clock.advance(300.0)
 
@@ -227,9 +219,7 @@ def test_a_process_that_was_frozen_past_the_timeout_cannot_commit(
 def test_ensure_alive_raises_after_a_heartbeat_noticed_an_abort(
     client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    with begin(
-        client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-    ) as txn:
+    with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]) as txn:
         client.abort_txn(txn.txn_id)
         txn.ensure_alive()  # nobody has noticed yet
         clock.advance(10.0)
@@ -242,9 +232,7 @@ def test_ensure_alive_raises_after_a_heartbeat_noticed_an_abort(
 def test_ensure_alive_calls_the_metastore_after_a_long_silence(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
-    with begin(
-        client, job_key="job", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-    ) as txn:
+    with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]) as txn:
         txn._opened.heartbeat.stop()
         clock.advance(20.0)
         txn.ensure_alive()
@@ -257,13 +245,7 @@ def test_heartbeats_end_with_the_transactions_body_even_after_an_error(
 ) -> None:
     for error in (None, KeyboardInterrupt()):
         try:
-            with begin(
-                client,
-                job_key="job",
-                writes=[access(table, INSERT)],
-                lock_timeout_s=5,
-                clock=clock,
-            ) as txn:
+            with begin(client, job_terms(clock=clock), writes=[access(table, INSERT)]) as txn:
                 if error is not None:
                     raise error
         except KeyboardInterrupt:

@@ -26,6 +26,7 @@ from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, W
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,11 +56,9 @@ def opened(
 ) -> MetastoreTransaction:
     with begin(
         client,
-        job_key="job",
+        job_terms(clock=clock),
         reads=[access(table, SELECT)] if SELECT in operations else [],
         writes=[access(table, *[o for o in operations if o is not SELECT])],
-        lock_timeout_s=5,
-        clock=clock,
     ) as txn:
         return txn
 
@@ -134,9 +133,7 @@ class CutOff(FakeClient):
 def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> MetastoreTransaction:
     """A job under the strict policy that begins, and ends at once."""
     mine = replace(access(table, INSERT), policy=ConflictPolicy.STRICT)
-    with begin(
-        client, job_key=KEY, attempt=ATTEMPT, writes=[mine], lock_timeout_s=5, clock=clock
-    ) as txn:
+    with begin(client, job_terms(KEY, attempt=ATTEMPT, clock=clock), writes=[mine]) as txn:
         return txn
 
 
@@ -203,12 +200,8 @@ def test_a_job_killed_while_its_transaction_is_reopened_remains_aborted(
         pytest.raises(TransactionAbortedError),
         begin(
             client,
-            job_key=KEY,
-            attempt=ATTEMPT,
+            job_terms(KEY, attempt=ATTEMPT, clock=clock, on_step=on_step),
             writes=[access(table, UPDATE)],
-            lock_timeout_s=5,
-            clock=clock,
-            on_step=on_step,
         ) as txn,
     ):
         txn.confirm_alive()
@@ -222,12 +215,8 @@ def job(
     """One that changes rows and looks at its end whether it is still open."""
     with begin(
         client,
-        job_key=KEY,
-        attempt=ATTEMPT,
+        job_terms(KEY, lock_timeout_s=60, attempt=ATTEMPT, clock=clock, on_step=on_step),
         writes=[access(table, UPDATE)],
-        lock_timeout_s=60,
-        clock=clock,
-        on_step=on_step,
     ) as txn:
         txn.confirm_alive()
 
@@ -297,7 +286,6 @@ def test_only_an_open_transaction_is_reopened_after_it_was_overtaken_in_the_lock
         writes=[access(table, UPDATE)],
         txn_id=client.open_txn(),
         before=before,
-        began=before,
     )
     waiting.look()
     client.commit_txn(holder.txn_id)
@@ -364,13 +352,9 @@ def test_the_retry_time_of_an_abandoned_transaction_does_not_apply_to_the_next_o
     def once(handover: Handover) -> None:
         with begin(
             client,
-            job_key=KEY,
-            attempt=ATTEMPT,
+            job_terms(KEY, attempt=ATTEMPT, clock=clock, on_step=on_step),
             writes=[access(table, UPDATE)],
-            lock_timeout_s=5,
-            clock=clock,
             handover=handover,
-            on_step=on_step,
         ) as txn:
             if is_at_work and len(client.was_patient) == 1:
                 raise OvertakenError(table=table.ref, txn_id=txn.txn_id, why="of a test")

@@ -10,6 +10,7 @@ from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.bench import access, month, start
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +40,7 @@ def test_an_error_at_any_step_before_the_commit_leaves_no_open_transaction_or_lo
 
     with (
         pytest.raises(StopHereError),
-        begin(
-            client,
-            job_key="job",
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            clock=clock,
-            on_step=stop,
-        ),
+        begin(client, job_terms(clock=clock, on_step=stop), writes=[access(table, INSERT)]),
     ):
         pass
     assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
@@ -62,14 +56,7 @@ def test_an_error_after_the_commit_aborts_nothing(
 
     with (
         pytest.raises(StopHereError),
-        begin(
-            client,
-            job_key="job",
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            clock=clock,
-            on_step=stop,
-        ),
+        begin(client, job_terms(clock=clock, on_step=stop), writes=[access(table, INSERT)]),
     ):
         pass
     assert [txn.state for txn in server.txns.values()] == [TxnState.COMMITTED]
@@ -80,11 +67,7 @@ def test_a_dynamic_write_without_rows_leaves_no_record_in_the_metastore(
     server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
 ) -> None:
     with begin(
-        client,
-        job_key="job",
-        writes=[access(partitioned, INSERT, UPDATE, DELETE)],
-        lock_timeout_s=5,
-        clock=clock,
+        client, job_terms(clock=clock), writes=[access(partitioned, INSERT, UPDATE, DELETE)]
     ) as txn:
         noted = server.txns[txn.txn_id].components
         assert bool(noted) is (server.generation is MetastoreGeneration.V4)
@@ -95,13 +78,7 @@ def test_a_dynamic_write_without_rows_leaves_no_record_in_the_metastore(
 def test_registered_partitions_replace_the_table_in_the_metastores_record(
     server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
 ) -> None:
-    with begin(
-        client,
-        job_key="job",
-        writes=[access(partitioned, INSERT, UPDATE)],
-        lock_timeout_s=5,
-        clock=clock,
-    ) as txn:
+    with begin(client, job_terms(clock=clock), writes=[access(partitioned, INSERT, UPDATE)]) as txn:
         txn.register_partitions(partitioned.ref, [month("1")], {INSERT, OVERWRITE})
     lines = {(w.partition, w.operation) for w in server.txns[txn.txn_id].components}
     assert lines == {(month("1"), INSERT), (month("1"), UPDATE)}
@@ -111,13 +88,7 @@ def test_a_registered_aborted_write_is_invisible_even_after_the_metastore_forget
     server: FakeMetastore, client: FakeClient, partitioned: TableInfo, clock: ManualClock
 ) -> None:
     def write(*, is_registered: bool) -> None:
-        with begin(
-            client,
-            job_key="job",
-            writes=[access(partitioned, INSERT)],
-            lock_timeout_s=5,
-            clock=clock,
-        ) as txn:
+        with begin(client, job_terms(clock=clock), writes=[access(partitioned, INSERT)]) as txn:
             if is_registered:
                 txn.register_partitions(partitioned.ref, [month("1")], {INSERT})
             raise StopHereError
@@ -136,13 +107,9 @@ def test_a_reader_registers_its_minimum_history_on_hive_4_only(
     server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
 ) -> None:
     for _ in range(3):
-        with begin(
-            client, job_key="w", writes=[access(table, INSERT)], lock_timeout_s=5, clock=clock
-        ):
+        with begin(client, job_terms("w", clock=clock), writes=[access(table, INSERT)]):
             pass
-    with begin(
-        client, job_key="r", reads=[access(table, SELECT)], lock_timeout_s=5, clock=clock
-    ) as txn:
+    with begin(client, job_terms("r", clock=clock), reads=[access(table, SELECT)]) as txn:
         is_v4 = server.generation is MetastoreGeneration.V4
         assert server.min_history == ({txn.txn_id: {table.ref: 4}} if is_v4 else {})
     assert server.min_history == {}
@@ -156,9 +123,7 @@ def test_the_registered_history_of_a_reader_begins_at_the_lowest_open_write_id(
         client.allocate_write_id(txn_id, table.ref)
     client.commit_txn(writers[0])
     client.commit_txn(writers[2])
-    with begin(
-        client, job_key="r", reads=[access(table, SELECT)], lock_timeout_s=5, clock=clock
-    ) as txn:
+    with begin(client, job_terms("r", clock=clock), reads=[access(table, SELECT)]) as txn:
         is_v4 = server.generation is MetastoreGeneration.V4
         assert server.min_history == ({txn.txn_id: {table.ref: 2}} if is_v4 else {})
 
@@ -176,12 +141,7 @@ def test_a_commit_of_an_earlier_writer_during_the_opening_also_causes_a_reopenin
             client.commit_txn(rival)
 
     with begin(
-        client,
-        job_key="job",
-        writes=[access(table, UPDATE)],
-        lock_timeout_s=5,
-        clock=clock,
-        on_step=overtake,
+        client, job_terms(clock=clock, on_step=overtake), writes=[access(table, UPDATE)]
     ) as txn:
         assert steps == [*STEPS[:5], *STEPS[:5]]
         assert txn.snapshot.write_ids(table.ref).is_visible(1)
@@ -201,12 +161,7 @@ def test_a_writer_that_is_overtaken_repeatedly_proceeds_after_five_reopenings(
             rival.commit_txn(txn_id)
 
     with begin(
-        client,
-        job_key="job",
-        writes=[access(table, UPDATE)],
-        lock_timeout_s=5,
-        clock=clock,
-        on_step=overtake,
+        client, job_terms(clock=clock, on_step=overtake), writes=[access(table, UPDATE)]
     ) as txn:
         assert steps.count("opened") == 6
         assert txn.txn_id == 11
@@ -230,11 +185,8 @@ def test_a_writer_past_its_lock_timeout_does_not_reopen_its_transaction_again(
 
     with begin(
         client,
-        job_key="job",
+        job_terms(lock_timeout_s=1, clock=clock, on_step=overtake),
         writes=[access(table, UPDATE)],
-        lock_timeout_s=1,
-        clock=clock,
-        on_step=overtake,
     ):
         # The second time it is late, and goes on with what it has.
         assert len(openings) == 2
@@ -256,11 +208,8 @@ def test_a_writer_without_lock_wait_still_reopens_its_transaction_if_it_is_overt
     began_s = clock.monotonic()
     with begin(
         client,
-        job_key="job",
+        job_terms(lock_timeout_s=0, clock=clock, on_step=overtake),
         writes=[access(table, UPDATE)],
-        lock_timeout_s=0,
-        clock=clock,
-        on_step=overtake,
     ) as txn:
         assert txn.txn_id != txn.first_txn_id
     assert clock.monotonic() == began_s
@@ -303,11 +252,12 @@ def test_a_waiting_writer_reopens_its_transaction_before_it_has_the_lock_if_over
     seen: list[str] = []
     with begin(
         type(client)(client.server),
-        job_key="job",
+        job_terms(
+            lock_timeout_s=60,
+            clock=BusyClock(doings),
+            on_step=lambda step: seen.append(step) if step == "opened" else None,
+        ),
         writes=[access(table, UPDATE)],
-        lock_timeout_s=60,
-        clock=BusyClock(doings),
-        on_step=lambda step: seen.append(step) if step == "opened" else None,
     ):
         assert openings == [2 if has_written else 1]
 
@@ -326,10 +276,8 @@ def test_a_writer_in_a_long_queue_sees_all_commits_of_the_writers_before_it(
     doings: list[Callable[[], object]] = [next_holder] * 9
     with begin(
         type(client)(client.server),
-        job_key="job",
+        job_terms(lock_timeout_s=600, clock=BusyClock(doings)),
         writes=[access(table, UPDATE)],
-        lock_timeout_s=600,
-        clock=BusyClock(doings),
     ) as txn:
         seen = txn.snapshot.write_ids(table.ref)
         assert all(seen.is_visible(holder.write_id) for holder in holders)
@@ -342,22 +290,14 @@ def test_a_writer_without_lock_wait_fails_at_once_and_names_the_lock_holder(
 ) -> None:
     holder = begin(
         type(client)(server),
-        job_key="dag/run/holder/-1",
+        job_terms("dag/run/holder/-1", lock_timeout_s=0, clock=clock),
         writes=[access(table, OVERWRITE)],
-        lock_timeout_s=0,
-        clock=clock,
     )
     began_s = clock.monotonic()
     with (
         holder,
         pytest.raises(LockNotAcquiredError, match="dag/run/holder"),
-        begin(
-            client,
-            job_key="job",
-            writes=[access(table, UPDATE)],
-            lock_timeout_s=0,
-            clock=clock,
-        ),
+        begin(client, job_terms(lock_timeout_s=0, clock=clock), writes=[access(table, UPDATE)]),
     ):
         pytest.fail("it has no lock")
     assert clock.monotonic() == began_s
@@ -372,14 +312,7 @@ def test_a_transaction_aborted_before_its_snapshot_raises_and_runs_no_body(
 
     with (
         pytest.raises(TransactionAbortedError, match="no longer lists it as open"),
-        begin(
-            client,
-            job_key="job",
-            writes=[access(table, INSERT)],
-            lock_timeout_s=5,
-            clock=clock,
-            on_step=vanish,
-        ),
+        begin(client, job_terms(clock=clock, on_step=vanish), writes=[access(table, INSERT)]),
     ):
         pytest.fail("the body must not run")
 
@@ -387,7 +320,7 @@ def test_a_transaction_aborted_before_its_snapshot_raises_and_runs_no_body(
 def test_a_transaction_without_tables_is_refused(client: FakeClient) -> None:
     with (
         pytest.raises(ValueError, match="at least one table"),
-        begin(client, job_key="job", lock_timeout_s=5),
+        begin(client, job_terms()),
     ):
         pytest.fail("the body must not run")
     assert client.valid_txns().high_watermark == 0

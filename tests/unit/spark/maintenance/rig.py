@@ -17,16 +17,22 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.window import Window
+from airflow_hiveacid.metastore.clock import SystemClock
+from airflow_hiveacid.metastore.compaction_queue import in_queue
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact as compact_module
-from airflow_hiveacid.spark.maintenance.compact import CompactionOutcome, Compactor
+from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +43,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.metastore.clock import Clock
     from tests.contract.fake_client import FakeClient
 
 BUCKET_0 = BucketProperty(0x20000000)
@@ -120,24 +128,28 @@ def compact(
     policy: ConflictPolicy = ConflictPolicy.HIVE,
     known: Snapshot | None = None,
     is_stopped: bool = False,
+    clock: Clock | None = None,
 ) -> CompactionOutcome:
+    requests = {entry.partition: entry for entry in end_dead_entries(client, table.ref)}
+    (whole,) = client.list_partitions(table)
     compactor = Compactor(
         spark=pretended_spark(is_stopped=is_stopped),
         client=client,
-        table=table,
-        spec=CompactSpec(target=str(table.ref), choice=choice),
-        job_key=job_key,
-        attempt=AttemptId(1, "0" * 12),
-        lock_timeout_s=5.0,
-        heartbeat_s=None,
-        on_step=on_step,
+        facts=CompactionFacts(
+            table=table,
+            partition=whole,
+            spec=CompactSpec(target=str(table.ref), choice=choice),
+            known=known or snapshot_now(client, [table.ref]),
+            request=requests.get(in_queue(whole)),
+        ),
         policy=policy,
-        known=known,
-        requests={entry.partition: entry for entry in end_dead_entries(client, table.ref)},
         shared=SharedNotes.of(table),
+        window=Window(),
+        terms=job_terms(
+            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or SystemClock(), on_step=on_step
+        ),
     )
-    (whole,) = client.list_partitions(table)
-    return compactor.compact(whole)
+    return compactor.compact()
 
 
 def clean(client: FakeClient, table: TableInfo) -> list[CleaningOutcome]:

@@ -23,6 +23,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
 )
 from airflow_hiveacid.spark.maintenance.replacement import Replacement
 from tests.contract.bench import wait_until
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark
 
 if TYPE_CHECKING:
@@ -167,13 +168,10 @@ def test_the_next_heartbeat_stops_the_tasks_of_a_cancelled_compaction(
     def run() -> None:
         with compacting(
             client,
+            job_terms("k", clock=clock, on_lost=stopped.set),
             table=filled,
             partition=None,
             compaction_type=CompactionType.MAJOR,
-            job_key="k",
-            lock_timeout_s=5,
-            clock=clock,
-            on_lost=stopped.set,
         ) as work:
             assert work.refusal is None
             clock.advance(10.0)
@@ -235,12 +233,10 @@ def test_a_cancelled_compaction_is_reported_as_cancelled_even_if_its_transaction
     def run() -> None:
         with compacting(
             client,
+            job_terms("k", clock=clock),
             table=filled,
             partition=None,
             compaction_type=CompactionType.MAJOR,
-            job_key="k",
-            lock_timeout_s=5,
-            clock=clock,
         ) as work:
             cancel_compactions(client, filled.ref)
             clock.advance(10.0)

@@ -50,10 +50,13 @@ from airflow_hiveacid.maintenance import (
 from airflow_hiveacid.maintenance.compaction_planner import (
     CompactionFacts,
     plan_table,
+    read_facts,
     thresholds_of,
 )
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.compaction_policy import (
     COUNT_PARAMETER,
     RATIO_PARAMETER,
@@ -65,8 +68,8 @@ from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
-from airflow_hiveacid.spark.maintenance.compact_table import TableCompaction
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
+from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
     insert,
@@ -164,24 +167,25 @@ class Warehouse:
     def compact_at_night(self, night: int) -> JobResult:
         """Compact all tables in a job of its own."""
         job = self.job("default.*")
-        job.spec = replace(job.spec, job_key=f"dag/night {night}/compact/-1")
+        job.terms = replace(job.terms, job_key=f"dag/night {night}/compact/-1")
         return compact_tables(job)
 
     def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
         spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
+        job = JobSpec(
+            job_key="dag/run/compact/-1",
+            metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+            job=spec,
+            attempt=str(AttemptId(1, "0" * 12)),
+            lock_timeout_s=5.0,
+        )
         return SimpleNamespace(
             spark=pretended_spark(),
             client=self.client,
-            spec=JobSpec(
-                job_key="dag/run/compact/-1",
-                metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-                job=spec,
-                attempt=str(AttemptId(1, "0" * 12)),
-                lock_timeout_s=5.0,
-            ),
+            spec=job,
+            terms=JobTerms.of(job),
             job_of=lambda _: spec,
             policy_of=lambda _: ConflictPolicy.HIVE,
-            on_step=lambda _: None,
         )
 
 
@@ -234,10 +238,10 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
     good, bad = warehouse.table("good", 3), warehouse.table("bad", 3)
     compact = Compactor.compact
 
-    def fail(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
-        if self.table.ref == bad.ref:
+    def fail(self: Compactor) -> CompactionOutcome:
+        if self.facts.table.ref == bad.ref:
             raise StorageError("the disk is full")
-        return compact(self, partition)
+        return compact(self)
 
     monkeypatch.setattr(Compactor, "compact", fail)
     with pytest.raises(PartitionsFailedError) as caught:
@@ -354,10 +358,10 @@ def _before_the_compaction(
 ) -> None:
     compact = Compactor.compact
 
-    def dropped_first(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
-        if self.table.ref == table.ref:
+    def dropped_first(self: Compactor) -> CompactionOutcome:
+        if self.facts.table.ref == table.ref:
             drop()
-        return compact(self, partition)
+        return compact(self)
 
     monkeypatch.setattr(Compactor, "compact", dropped_first)
 
@@ -408,11 +412,12 @@ def test_a_partition_that_is_dropped_meanwhile_is_skipped(
     table = warehouse.partitioned("p", ["1", "2"])
     compact = Compactor.compact
 
-    def dropped_first(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
+    def dropped_first(self: Compactor) -> CompactionOutcome:
+        partition = self.facts.partition
         if str(partition.name) == "day=1":
             warehouse.client.drop_partitions(table, [partition.name])
             shutil.rmtree(partition.location.removeprefix("file:"), ignore_errors=True)
-        return compact(self, partition)
+        return compact(self)
 
     monkeypatch.setattr(Compactor, "compact", dropped_first)
     result = warehouse.compact("default.*")
@@ -457,17 +462,18 @@ def test_a_failed_partition_that_still_exists_fails_the_job(
 def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: Warehouse) -> None:
     table = warehouse.table("a", 3)
     job = warehouse.job("default.*")
-    job.spec = replace(job.spec, heartbeat_s=7.0)
+    job.terms = JobTerms.of(replace(job.spec, heartbeat_s=7.0))
     job.policy_of = lambda _: ConflictPolicy.STRICT
+    partitions = warehouse.client.list_partitions(table)
     spec = job.spec.job.of_table("default.a")
-    of = TableCompaction.of(job, CompactionFacts.of(warehouse.client, table, spec))
-    compactor = of.compactor(job, warehouse.client)
+    (facts,) = read_facts(warehouse.client, table, spec, lambda _: partitions)
+    shared = SharedNotes.of(table)
+    compactor = Compactor.of(job, warehouse.client, facts, shared, Window())
     assert compactor.policy is ConflictPolicy.STRICT
-    assert compactor.job_key == "dag/run/compact/-1"
-    assert (compactor.lock_timeout_s, compactor.heartbeat_s) == (5.0, 7.0)
-    assert compactor.requests is of.facts.requests
-    assert compactor.known is of.facts.known
-    assert compactor.shared is of.shared
+    assert compactor.terms.job_key == "dag/run/compact/-1"
+    assert (compactor.terms.lock_timeout_s, compactor.terms.heartbeat_s) == (5.0, 7.0)
+    assert compactor.facts is facts
+    assert compactor.shared is shared
 
 
 def test_a_plan_leaves_the_entry_of_a_dead_worker_and_a_compaction_ends_it(
@@ -501,8 +507,9 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     monkeypatch.setattr(compaction_planner, "end_dead_entries", insert_first)
     job = warehouse.job("default.*")
     spec = job.spec.job.of_table("default.a")
-    facts = CompactionFacts.of(warehouse.client, table, spec)
-    assert list(facts.requests) == [None]
+    partitions = warehouse.client.list_partitions(table)
+    (facts,) = read_facts(warehouse.client, table, spec, lambda _: partitions)
+    assert facts.request is not None
     assert facts.known.write_ids(table.ref).high_watermark == 2
 
 
@@ -544,14 +551,14 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
     warehouse.table("bad", 3)
     good = warehouse.table("good", 3)
     if where == "plan":
-        plan = tables_planner.Piece.plan
+        plan = CompactionFacts.plan
 
         def planned(self: Any, client: Any) -> Any:  # noqa: ANN401
-            if self.table == "default.bad":
+            if str(self.table.ref) == "default.bad":
                 raise error
             return plan(self, client)
 
-        monkeypatch.setattr(tables_planner.Piece, "plan", planned)
+        monkeypatch.setattr(CompactionFacts, "plan", planned)
     else:
         name = "switched_off_outcome" if where == "notes" else "partitions_of"
         known = getattr(tables_planner, name)

@@ -33,7 +33,6 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_worker_id,
 )
 from airflow_hiveacid.metastore.entry_status import unfinished
-from airflow_hiveacid.metastore.transactions import transaction
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     compacting,
     end_dead_entries,
@@ -45,6 +44,7 @@ from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import (
     clean,
     compact,
@@ -229,10 +229,9 @@ def test_the_entry_of_a_worker_that_died_after_its_commit_becomes_ready_for_clea
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_an_entry_with_an_unknown_commit_state_is_settled_by_the_next_run(
-    client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch, *, is_done: bool
+    client: FakeClient, table: TableInfo, *, is_done: bool
 ) -> None:
     filled(client, table)
-    monkeypatch.setattr(transaction, "SystemClock", ManualClock)
 
     def fall_silent(step: str) -> None:
         if step == "published":
@@ -244,7 +243,7 @@ def test_an_entry_with_an_unknown_commit_state_is_settled_by_the_next_run(
                 client.server.break_next("valid_txns", error, is_done=False)
 
     with pytest.raises(CommitStateUnknownError):
-        compact(client, table, MAJOR, fall_silent)
+        compact(client, table, MAJOR, fall_silent, clock=ManualClock())
     client.server.faults.clear()
     assert states(client, table) == [CompactionState.WORKING]
     for txn_id in client.valid_txns().open:
@@ -395,11 +394,10 @@ def test_a_living_worker_is_recognized_by_its_partition_in_upper_or_lower_case(
 
     with compacting(
         client,
+        job_terms("k"),
         table=partitioned,
         partition=jan,
         compaction_type=CompactionType.MAJOR,
-        job_key="k",
-        lock_timeout_s=5,
     ) as work:
         assert work.refusal is None
         end_dead_entries(Spelled(client.server), partitioned.ref)

@@ -38,6 +38,7 @@ from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
 
 if TYPE_CHECKING:
@@ -90,11 +91,9 @@ class World:
             client=client,
             ref=REF,
             to=to,
-            job_key=job,
-            attempt=AttemptId.parse(attempt),
-            lock_timeout_s=0.2,
-            heartbeat_s=None,
-            on_step=on_step,
+            terms=job_terms(
+                job, lock_timeout_s=0.2, attempt=AttemptId.parse(attempt), on_step=on_step
+            ),
         ).convert()
 
     def kill(self, to: ConversionTarget, step: str, **options: str) -> None:

@@ -19,9 +19,9 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.definitions.lock import LockTerms
 from airflow_hiveacid.plan.conversion import COPY_OF
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class World:
     def exchange(self, on_step: Callable[[str], None] = nothing) -> Exchange:
         client = self.client.clone()
         attempt = AttemptId.parse(f"1-{NONCE}")
-        terms = LockTerms(job_key="job", attempt=attempt, lock_timeout_s=0.2)
-        return Exchange(client=client, rows=Lines(client), ref=REF, terms=terms, on_step=on_step)
+        terms = job_terms(lock_timeout_s=0.2, attempt=attempt, on_step=on_step)
+        return Exchange(client=client, rows=Lines(client), ref=REF, terms=terms)
 
     def come_back(self, on_step: Callable[[str], None] = nothing) -> int:
         exchange = self.exchange(on_step)
@@ -224,8 +224,7 @@ def test_names_are_exchanged_only_while_the_lock_is_held(world: World) -> None:
                 client=world.client.clone(),
                 rows=Lines(world.client),
                 ref=REF,
-                terms=LockTerms(job_key="another", lock_timeout_s=0.2),
-                on_step=nothing,
+                terms=job_terms("another", lock_timeout_s=0.2),
             )
             with pytest.raises(LockNotAcquiredError):
                 other.leave()

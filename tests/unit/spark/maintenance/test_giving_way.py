@@ -25,7 +25,6 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.transactions import transaction
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
 from tests.unit.spark.maintenance.test_compact import (  # noqa: F401 -- a fixture
@@ -160,16 +159,15 @@ def test_a_table_recreated_during_a_compaction_gets_none_of_its_old_rows(
 
 
 def test_a_compaction_times_out_if_an_exclusive_lock_is_not_released(
-    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+    server: FakeMetastore, table: TableInfo
 ) -> None:
     client = FakeClient(server)
     insert(client, table, 1)
     insert(client, table, 2)
-    monkeypatch.setattr(transaction, "SystemClock", ManualClock)
     held: list[TxnId] = []
     act = at("staged", lambda: held.append(exclusive(client, table)))
     with pytest.raises(LockNotAcquiredError, match=r"t .*held by.*first") as caught:
-        compact(client, table, CompactionChoice.MAJOR, act)
+        compact(client, table, CompactionChoice.MAJOR, act, clock=ManualClock())
     assert isinstance(caught.value, RetryableError)
     assert {lock.txn_id for lock in client.show_locks(table.ref)} == set(held)
     assert there(table, "base_") == there(table, "_tmp") == []

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format import snapshot
-from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
@@ -22,7 +22,9 @@ from airflow_hiveacid.maintenance.clean import (
     CleaningOutcome,
     forget_unreadable,
 )
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.maintenance.overview import Overview, with_past
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -35,6 +37,7 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import leave_unconfirmed
 
 if TYPE_CHECKING:
@@ -348,23 +351,22 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
     txns = client.valid_txns()
     all_of_it = Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids([REF], txns))
     known = all_of_it.for_compactor()
-    compactor = Compactor(
-        spark=None,  # type: ignore[arg-type] # nothing is compacted
-        client=client,
-        table=table,
-        spec=CompactSpec(target=str(REF)),
-        job_key="k",
-        attempt=AttemptId(1, "0123456789ab"),
-        lock_timeout_s=1.0,
-        heartbeat_s=None,
-        on_step=lambda _: None,
-        known=known,
-        shared=SharedNotes.of(table),
-    )
+    nothing: Any = None
+    shared = SharedNotes.of(table)
     client.asked.clear()
     # Nor are the write IDs, a million perhaps, put in order again for each.
     monkeypatch.setattr(snapshot, "sorted_disjoint", None)
     for n in QUIET:
         info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
-        assert not compactor.compact(info).done
+        spec = CompactSpec(target=str(REF))
+        compactor = Compactor(
+            spark=nothing,
+            client=client,
+            terms=job_terms(),
+            facts=CompactionFacts(table=table, partition=info, spec=spec, known=known),
+            policy=ConflictPolicy.HIVE,
+            shared=shared,
+            window=Window(),
+        )
+        assert not compactor.compact().done
     assert client.asked == []

@@ -13,12 +13,15 @@ from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import compact as compact_now
 from tests.unit.spark.maintenance.rig import insert, there, without_spark
 
@@ -67,23 +70,23 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
     compactor = Compactor(
         spark=nothing,
         client=client,
-        table=table,
-        spec=CompactSpec(target=str(table.ref)),
-        job_key="job",
-        attempt=AttemptId(1, "1" * 12),
-        lock_timeout_s=5,
-        heartbeat_s=None,
-        on_step=lambda _: None,
+        facts=CompactionFacts(
+            table=table,
+            partition=PartitionInfo(name=PartitionName(), location=table.location),
+            spec=CompactSpec(target=str(table.ref)),
+            known=nothing,
+        ),
         policy=ConflictPolicy.STRICT,
         shared=SharedNotes.of(table),
+        window=Window(),
+        terms=job_terms(attempt=AttemptId(1, "1" * 12)),
     )
-    whole = PartitionInfo(name=PartitionName(), location=table.location)
-    look = compactor._look(whole, Doing.MAJOR)
+    look = compactor._look(Doing.MAJOR)
     FakeClient(server).commit_txn(writing[0])
     reading = access(table, DataOperation.SELECT)
     with (
         pytest.raises(WriteConflictError, match="delta_0000001_0000001_0000 was committed"),
-        begin(client, job_key=None, reads=[reading], lock_timeout_s=5, clock=clock) as txn,
+        begin(client, job_terms(None, clock=clock), reads=[reading]) as txn,
     ):
         look(txn)
 

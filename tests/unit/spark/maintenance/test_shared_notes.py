@@ -6,7 +6,6 @@ import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 
@@ -25,6 +24,7 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep
 from spark_apps.compact import compact
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import leave_unconfirmed, put, without_spark
 
 if TYPE_CHECKING:
@@ -99,17 +99,11 @@ def run(
         job_of=lambda _: CompactSpec(target=str(table.ref), choice=CompactionChoice.MAJOR),
         insertable_table=lambda _: client.get_table(table.ref),
         policy_of=lambda _: ConflictPolicy.HIVE,
-        on_step=on_step,
+        terms=job_terms(key, on_step=on_step),
         spark=SimpleNamespace(
             sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=at_once)
         ),
-        spec=SimpleNamespace(
-            kind="compact",
-            job_key=key,
-            attempt=f"1-{uuid4().hex[:12]}",
-            lock_timeout_s=5.0,
-            heartbeat_s=None,
-        ),
+        spec=SimpleNamespace(kind="compact", job_key=key),
     )
     return compact(job)
 

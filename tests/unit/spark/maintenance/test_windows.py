@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
-from airflow_hiveacid.maintenance import tables_planner, window
+from airflow_hiveacid.maintenance import window
+from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
 from airflow_hiveacid.maintenance.without_spark import nothing_to_compact_in_tables
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as module
@@ -27,7 +29,6 @@ from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacte
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_hiveacid.format.table import PartitionInfo
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
     from tests.contract.fake_client import FakeClient
@@ -76,18 +77,17 @@ def end_at(
     """Let the window end when the compaction of a table reaches a step."""
     compact = Compactor.compact
 
-    def watched(self: Compactor, partition: PartitionInfo) -> CompactionOutcome:
-        if str(self.table.ref) != name:
-            return compact(self, partition)
-        on_step = self.on_step
+    def watched(self: Compactor) -> CompactionOutcome:
+        if str(self.facts.table.ref) != name:
+            return compact(self)
+        terms = self.terms
 
         def reach(reached: str) -> None:
             if reached == step:
                 night.end()
-            on_step(reached)
+            terms.on_step(reached)
 
-        object.__setattr__(self, "on_step", reach)
-        return compact(self, partition)
+        return compact(replace(self, terms=replace(terms, on_step=reach)))
 
     monkeypatch.setattr(Compactor, "compact", watched)
 
@@ -207,13 +207,13 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_spark_starts(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, night: Night
 ) -> None:
     warehouse.table("a", 3)
-    plan = tables_planner.Piece.plan
+    plan = CompactionFacts.plan
 
-    def slow(self: tables_planner.Piece, client: FakeClient) -> object:
+    def slow(self: CompactionFacts, client: FakeClient) -> object:
         night.end()
         return plan(self, client)
 
-    monkeypatch.setattr(tables_planner.Piece, "plan", slow)
+    monkeypatch.setattr(CompactionFacts, "plan", slow)
     job = warehouse.job("default.*", until_s=_END_S)
     result = nothing_to_compact_in_tables(warehouse.client, job.spec, job.job_of(None))
     assert result is not None

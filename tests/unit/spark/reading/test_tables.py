@@ -18,7 +18,6 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.transactions import transaction
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.reading import tables
@@ -26,18 +25,17 @@ from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import ReadSnapshot, held_snapshot, read_table
 from tests.contract.bench import month
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 KEY, TRY_1, TRY_2 = "dag/run/feed/-1", AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
 
 
 @pytest.fixture
-def partitioned(client: FakeClient, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> str:
+def partitioned(client: FakeClient) -> str:
     """A table's name; it has one partition."""
-    monkeypatch.setattr(transaction, "SystemClock", lambda: clock)
     table = client.create_table(
         NewTable(
             ref=TableRef("default", "p"),
@@ -65,13 +63,19 @@ def test_a_reader_that_is_killed_during_its_restart_stays_aborted(
             abort_job(other, KEY, TRY_1, [ref])
 
     if step == "none":
-        with held_snapshot(client, [partitioned], job_key=KEY, attempt=TRY_1, on_step=on_step) as s:
+        with held_snapshot(
+            client,
+            [partitioned],
+            job_terms(KEY, attempt=TRY_1, on_step=on_step),
+        ) as s:
             s.confirm_alive()
     else:
         with (
             pytest.raises(TransactionAbortedError),
             held_snapshot(
-                client, [partitioned], job_key=KEY, attempt=TRY_1, on_step=on_step
+                client,
+                [partitioned],
+                job_terms(KEY, attempt=TRY_1, on_step=on_step),
             ) as snapshot,
         ):
             snapshot.confirm_alive()
@@ -87,10 +91,14 @@ def test_a_late_reader_of_an_earlier_try_is_fenced_and_does_not_abort_the_later_
 ) -> None:
     """The driver of the earlier try waited in the queue of a cluster."""
     ref = TableRef.parse(partitioned)
-    with held_snapshot(client, [partitioned], job_key=KEY, attempt=TRY_2) as snapshot:
+    with held_snapshot(client, [partitioned], job_terms(KEY, attempt=TRY_2)) as snapshot:
         with (
             pytest.raises(FencedError),
-            held_snapshot(FakeClient(server), [partitioned], job_key=KEY, attempt=TRY_1),
+            held_snapshot(
+                FakeClient(server),
+                [partitioned],
+                job_terms(KEY, attempt=TRY_1),
+            ),
         ):
             pytest.fail("it is over")
         assert abort_job(FakeClient(server), KEY, TRY_1, [ref]) == ()

@@ -22,6 +22,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
 from airflow_hiveacid.spark.statements import change_feed as changes
 from airflow_hiveacid.spark.statements.change_feed import (
@@ -68,10 +69,10 @@ def test_the_snapshot_of_a_change_feed_carries_its_job_key_and_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other tries and kills recognize the transactions of each try by them."""
-    given: dict[str, Any] = {}
+    given: list[JobTerms] = []
 
-    def held(*_: object, **terms: object) -> None:
-        given.update(terms)
+    def held(_client: object, _tables: object, terms: JobTerms) -> None:
+        given.append(terms)
         raise InterruptedError
 
     monkeypatch.setattr(changes, "held_snapshot", held)
@@ -83,11 +84,12 @@ def test_the_snapshot_of_a_change_feed_carries_its_job_key_and_attempt(
         client=None,
         spec=asked.spec,
         job_of=lambda _: asked.spec.job,
-        on_step=lambda _: None,
+        terms=JobTerms.of(asked.spec),
     )
     with pytest.raises(InterruptedError):
         feed_changes(job_of)  # type: ignore[arg-type] # a stand-in
-    assert (given["job_key"], given["attempt"]) == ("one", AttemptId(3, "0123456789ab"))
+    (terms,) = given
+    assert (terms.job_key, terms.attempt) == ("one", AttemptId(3, "0123456789ab"))
 
 
 # Tried again, cleared, deleted and made again.

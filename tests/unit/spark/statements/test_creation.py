@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.spark.statements.creation import (
     MADE_BY,
     _new_table,
@@ -36,7 +37,8 @@ def job(client: FakeClient) -> Any:  # noqa: ANN401 - a stand-in
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
         job=SPEC,
     )
-    return SimpleNamespace(spec=spec, client=client, job_of=lambda _: SPEC)
+    terms = JobTerms.of(spec)
+    return SimpleNamespace(spec=spec, client=client, terms=terms, job_of=lambda _: SPEC)
 
 
 def maker(key: str) -> str:

@@ -44,7 +44,7 @@ def job_of(client: FakeClient, table: TableInfo, **spec: Any) -> JobContext:  # 
         metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
         job=RebalanceSpec(target=str(table.ref), **spec),
     )
-    return JobContext(spark=no_spark, spec=made, client=client, on_step=lambda _: None)
+    return JobContext.of(no_spark, made, client)
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT, OneRow
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +95,8 @@ class Statement:
             make_events=lambda _target, _source: Events(frame=lambda: rows),
         )
         return run_changes(
-            JobContext(spark=spark, spec=spec, client=client, on_step=on_step), [change]
+            JobContext.of(spark, spec, client, on_step),
+            [change],
         )
 
     @property
@@ -179,10 +181,8 @@ def test_a_restarted_write_is_fenced_by_a_newer_try_that_is_still_running(
     with ExitStack() as working:
         newer = begin(
             FakeClient(server),
-            job_key=statement.key,
-            attempt=AttemptId(2, "2" * 12),
+            job_terms(statement.key, attempt=AttemptId(2, "2" * 12)),
             writes=[access(table, operation)],
-            lock_timeout_s=5,
         )
         at = {(step, 2): lambda: txns.append(working.enter_context(newer))}
         txns: list[MetastoreTransaction] = []

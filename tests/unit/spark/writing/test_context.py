@@ -44,7 +44,7 @@ def test_a_table_on_an_unsupported_store_is_refused_before_a_transaction_is_open
         job=DeleteSpec(target=str(table.ref)),
     )
     nothing: Any = None
-    context = JobContext(spark=nothing, spec=spec, client=client, on_step=print)
+    context = JobContext.of(nothing, spec, client)
     with pytest.raises(UnsupportedTableError, match="gs://lake/w/t"):
         context.changeable_table(str(table.ref), "DELETE")
     assert server.txns == {}
@@ -66,7 +66,7 @@ def test_spark_selects_partitions_again_only_if_partitions_were_added(
 
     monkeypatch.setattr(context, "partitions_where", first_of)
     nothing: Any = None
-    job = JobContext(spark=nothing, spec=nothing, client=client, on_step=print)
+    job = JobContext(spark=nothing, spec=nothing, client=client, terms=nothing)
     look = job.partitions_touched(table, "day = '1'", nothing)
     assert [look().names for _ in range(3)] == [(days[0],)] * 3
     assert asked == [3]

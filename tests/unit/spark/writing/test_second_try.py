@@ -9,7 +9,7 @@ records which files were to get a new write ID.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,8 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
-from airflow_hiveacid.metastore.transactions import transaction
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading import target
@@ -72,6 +72,7 @@ class Statement:
 
     server: FakeMetastore
     table: TableInfo
+    clock: ManualClock
     operation: DataOperation = INSERT
     source: SourceSpec = field(default_factory=SourceSpec)
     policy: ConflictPolicy = ConflictPolicy.HIVE
@@ -95,7 +96,12 @@ class Statement:
             conflict_policy=self.policy,
         )
         spark: Any = SimpleNamespace(sparkContext=CONTEXT)
-        return JobContext(spark=spark, spec=spec, client=FakeClient(self.server), on_step=on_step)
+        return JobContext(
+            spark=spark,
+            spec=spec,
+            client=FakeClient(self.server),
+            terms=replace(JobTerms.of(spec, on_step=on_step), clock=self.clock),
+        )
 
     def run(self) -> JobResult:
         def make(seen: Target, _source: object) -> Events:
@@ -140,11 +146,9 @@ def statement(
     table: TableInfo,
     clock: ManualClock,
     reissued: list[Reissue],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Statement:
     del reissued
-    monkeypatch.setattr(transaction, "SystemClock", lambda: clock)
-    return Statement(server=server, table=table)
+    return Statement(server=server, table=table, clock=clock)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def run(client: FakeClient, *changes: CheckedStatement) -> None:
         lock_timeout_s=5.0,
     )
     spark: Any = SimpleNamespace(sparkContext=CONTEXT)
-    run_changes(JobContext(spark=spark, spec=spec, client=client, on_step=lambda _: None), changes)
+    run_changes(JobContext.of(spark, spec, client), changes)
 
 
 def statement(

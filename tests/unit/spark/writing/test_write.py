@@ -55,6 +55,7 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,11 +100,8 @@ class Job:
                 on_rerun=OnRerun.APPLY,
             ),
             accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
-            lock_timeout_s=5,
-            heartbeat_s=None,
             ledger_retention_s=1000.0,
-            clock=self.clock,
-            on_step=self._step,
+            terms=job_terms(self.key, attempt=self.attempt, clock=self.clock, on_step=self._step),
         )
 
     def run(self, partition: PartitionName = WHOLE) -> Write:

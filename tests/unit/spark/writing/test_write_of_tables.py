@@ -31,6 +31,7 @@ from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, 
 from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,10 +94,13 @@ class Both:
             accesses=tuple(
                 TableAccess(table=t, operations=frozenset({self.operation})) for t in self.tables
             ),
-            lock_timeout_s=5,
             ledger_retention_s=1000.0,
-            clock=self.clock,
-            on_step=lambda step: (self.at or {}).get(step, lambda: None)(),
+            terms=job_terms(
+                self.key,
+                attempt=self.attempt,
+                clock=self.clock,
+                on_step=lambda step: (self.at or {}).get(step, lambda: None)(),
+            ),
         )
 
     def run(self) -> Write:

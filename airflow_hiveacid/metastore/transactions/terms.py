@@ -1,0 +1,55 @@
+"""The terms of a job's transactions: one value, made once for a job and handed on whole.
+
+Example:
+    terms = JobTerms.of(spec, on_step=print)
+    with begin(client, terms, writes=[access]) as txn:
+        ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.metastore.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.jobs.specs.job import JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTerms:
+    """The identity of a job, its time limits, its clock, and the functions that it calls.
+
+    `job_key` identifies the task across tries. Of several copies with the same key, only the newest
+    continues. None disables the search for copies. `attempt` is the run of the task. `part`
+    distinguishes a job's parallel transactions. `lock_timeout_s` is the total time limit for all
+    waits for the locks of a transaction. `heartbeat_s` are the seconds between heartbeats; None
+    means half of the server's time-out. `on_step` is called with the name of each step of a
+    transaction (`transaction.STEPS`), after that step; an error in it aborts the transaction.
+    `on_lost` is called in another thread if a heartbeat finds that the server has aborted the
+    transaction; it can stop the job's work.
+    """
+
+    job_key: str | None
+    attempt: AttemptId = field(default_factory=AttemptId.new)
+    part: str = ""
+    lock_timeout_s: float
+    heartbeat_s: float | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    on_step: Callable[[str], None] = lambda _: None
+    on_lost: Callable[[], None] = lambda: None
+
+    @classmethod
+    def of(cls, spec: JobSpec, on_step: Callable[[str], None] = lambda _: None) -> Self:
+        """Return the terms of a job's spec."""
+        return cls(
+            job_key=spec.job_key,
+            attempt=AttemptId.parse(spec.attempt),
+            lock_timeout_s=spec.lock_timeout_s,
+            heartbeat_s=spec.heartbeat_s,
+            on_step=on_step,
+        )
