@@ -14,14 +14,7 @@ from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at ru
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    HiveAcidError,
-    InputError,
-    rebuild,
-)
-from airflow_hiveacid.format.known_secrets import without_secrets
-from airflow_hiveacid.jobs.codec import (
+from airflow_hiveacid.format.codec import (
     CONTRACT_VERSION,
     JsonValue,
     Side,
@@ -30,6 +23,13 @@ from airflow_hiveacid.jobs.codec import (
     read_object,
     to_json,
 )
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    HiveAcidError,
+    InputError,
+    rebuild,
+)
+from airflow_hiveacid.format.known_secrets import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

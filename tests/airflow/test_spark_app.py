@@ -18,6 +18,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Asset, AssetAlias, RetryAction
 
 from airflow_hiveacid.assets import hive_asset
+from airflow_hiveacid.format.codec import CONTRACT_VERSION
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ConfigurationError,
@@ -33,7 +34,6 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives

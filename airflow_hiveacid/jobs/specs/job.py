@@ -24,9 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import ContractVersionError
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.codec import (
+from airflow_hiveacid.format.codec import (
     CONTRACT_VERSION,
     JsonValue,
     Side,
@@ -34,6 +32,8 @@ from airflow_hiveacid.jobs.codec import (
     read_object,
     to_json,
 )
+from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )

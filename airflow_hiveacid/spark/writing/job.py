@@ -47,11 +47,11 @@ from airflow_hiveacid.spark.writing.write import Write, writing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")

@@ -20,6 +20,7 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, TxnId, WriteId
 from airflow_hiveacid.format.names import (
     is_below_hidden,
@@ -35,7 +36,6 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import Column, PartitionName, unescape_partition_value
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.plan.conversion import why_not_noted

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from airflow_hiveacid.format.codec import CONTRACT_VERSION, Side, from_json, read_object, to_json
 from airflow_hiveacid.format.errors import ContractVersionError
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, Side, from_json, read_object, to_json
 
 
 class Colour(enum.Enum):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format.codec import Side, from_json, to_json
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.codec import Side, from_json, to_json
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (
     BearerLogin,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.codec import CONTRACT_VERSION
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -36,7 +37,6 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
