@@ -1,185 +1,291 @@
-"""The JSON form of frozen dataclasses; an unknown or missing field is an error.
+"""The JSON form of frozen dataclasses, in job contracts and in files.
 
-Input is dataclasses with fields of str, int, float, bool, None, enums, tuples, mappings with string
-keys, and nested dataclasses. Output is plain JSON values. This module does not depend on the types
-of jobs.
+Input is dataclasses with fields of str, int, float, bool, None, enums, tuples, frozen sets,
+mappings with keys that are text, nested dataclasses, and named tuples. Output is plain JSON values.
+A `Codec` reads such values back, by the type hints of the fields. This module does not depend on
+the types of jobs or notes.
 
 Example:
-    >>> read_object('{"version": 1, "kind": "clean"}', reader=Side.APPLICATION)
-    {'kind': 'clean'}
+    >>> from airflow_hiveacid.format.records.conversion import Move
+    >>> to_json(Move(location="/t", source="a", target="b"))
+    {'location': '/t', 'source': 'a', 'target': 'b'}
+    >>> Codec().read(Move, {"location": "/t", "source": "a", "target": "b"})
+    Move(location='/t', source='a', target='b')
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import types
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    NewType,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from airflow_hiveacid.format.errors import ContractVersionError
+from airflow_hiveacid.format.errors import InvalidNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """The result of `json.loads`; nested values are also JSON values."""
 
-CONTRACT_VERSION: Final = 1
-"""The version of the contract, incremented whenever a field is added, removed or redefined."""
+_STORED_AS: Final = "stored_as"
 
 _T = TypeVar("_T")
+_Read = Callable[[Any, str], object]
 
 
-class Side(enum.Enum):
-    """The two sides of the contract; error messages use the values as names."""
+class MisfitError(ValueError):
+    """A JSON value does not have the expected type; `path` leads to the value."""
 
-    OPERATOR = "operator"
-    APPLICATION = "application"
-
-    @property
-    def other(self) -> Side:
-        """The side of the contract whose JSON this side reads."""
-        return Side.APPLICATION if self is Side.OPERATOR else Side.OPERATOR
+    def __init__(self, path: str, expected: str) -> None:
+        self.path, self.expected = path, expected
+        super().__init__(f"at {path}: expected {expected}")
 
 
-def to_json(value: object) -> JsonValue:
+class UnknownFieldError(MisfitError):
+    """An object has a field that its dataclass lacks."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "no such field")
+
+
+class MissingFieldError(MisfitError):
+    """An object lacks a field of its dataclass."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "a value, found none")
+
+
+def stored_as(name: str | None) -> Mapping[str, str | None]:
+    """Return the metadata of a field with another name in JSON; None leaves the field out."""
+    return {_STORED_AS: name}
+
+
+def to_json(value: object, *, texts: tuple[type, ...] = ()) -> JsonValue:
     """Convert a dataclass value to JSON values, including fields that are None.
 
+    Values of the types in `texts` become strings.
+
     Raises:
-        TypeError: a nested value has a type that the contract does not allow.
+        TypeError: a nested value has a type that JSON does not allow.
     """
+    if isinstance(value, texts):
+        return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {
+            name: to_json(getattr(value, field.name), texts=texts)
+            for name, field in _stored_fields(type(value))
+        }
     if isinstance(value, enum.Enum):
         return cast("JsonValue", value.value)
     if isinstance(value, Mapping):
-        return {str(k): to_json(v) for k, v in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_json(v) for v in value]
+        return {str(k): to_json(v, texts=texts) for k, v in value.items()}
+    if isinstance(value, tuple | list | frozenset):
+        items = sorted(value) if isinstance(value, frozenset) else value
+        return [to_json(item, texts=texts) for item in items]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"a job contract cannot contain a {type(value).__name__}")
+    raise TypeError(f"JSON cannot contain a {type(value).__name__}")
 
 
-def read_object(text: str, *, reader: Side) -> dict[str, Any]:
-    """Parse a JSON object from the opposite side; return it without its version.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Field:
+    """A field of a dataclass, and the function that reads its value."""
 
-    Raises:
-        ContractVersionError: the text is not a JSON object, or has a different version. The error
-            names the older side.
+    attribute: str
+    read: _Read
+    is_required: bool
+
+
+class Codec:
+    """A reader of dataclasses, and its counterpart `to_json`.
+
+    The object is mutable, because it remembers the fields of each dataclass. Threads may share it.
+
+    Args:
+        texts: the types whose values are strings in JSON, with the functions that parse them.
+        numbers: for int and float, functions that raise ValueError if a number is out of bounds.
+        needs_all: True if no field may be missing, even if it has a default.
+        ignores_unknown: True to ignore unknown fields.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise misfit(reader, "the document", f"JSON, found {error}") from error
-    if not isinstance(data, dict):
-        raise misfit(reader, "the document", f"an object, found {type(data).__name__}")
-    found = data.pop("version", None)
-    if found != CONTRACT_VERSION:
-        is_older = isinstance(found, int) and found < CONTRACT_VERSION
-        raise ContractVersionError(
-            found=found,
-            supported=CONTRACT_VERSION,
-            side=(reader.other if is_older or found is None else reader).value,
-        )
-    return data
 
+    def __init__(
+        self,
+        *,
+        texts: Mapping[type, Callable[[str], object]] | None = None,
+        numbers: Mapping[type, Callable[[object], object]] | None = None,
+        needs_all: bool = False,
+        ignores_unknown: bool = False,
+    ) -> None:
+        self._texts, self._numbers = texts or {}, numbers or {}
+        self._needs_all, self._ignores_unknown = needs_all, ignores_unknown
+        self._known: dict[type, dict[str, _Field]] = {}
 
-def from_json(cls: type[_T], data: object, *, reader: Side, path: str = "") -> _T:
-    """Return a dataclass built from JSON values; `path` is the path of `data` in error messages.
+    def to_json(self, value: object) -> JsonValue:
+        """Convert a value to JSON values, as `to_json` does."""
+        return to_json(value, texts=tuple(self._texts))
 
-    Raises:
-        ContractVersionError: a field is missing, unknown or of the wrong type. A field is unknown
-            if the reader is older, and missing if the writer is older.
-    """
-    return _Decoder(reader).dataclass(cls, data, path)
+    def read(self, cls: type[_T], data: object, path: str = "") -> _T:
+        """Return a value of a type from JSON values; `path` is the path of `data` in messages.
 
+        Raises:
+            MisfitError: a field is missing, unknown or of the wrong type.
+        """
+        return cast("_T", self._reader(cls)(data, path))
 
-def misfit(reader: Side, where: str, expected: str) -> ContractVersionError:
-    """Return the error for an unexpected value; either side may be too old."""
-    return _error(
-        f"{reader.other.value} or the {reader.value}", f"At {where}: expected {expected}."
-    )
-
-
-def _error(side: str, detail: str) -> ContractVersionError:
-    return ContractVersionError(
-        found=CONTRACT_VERSION, supported=CONTRACT_VERSION, side=side, detail=detail
-    )
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
-
-
-class _Decoder:
-    """A decoder of JSON values that follows type hints; errors name `reader`."""
-
-    def __init__(self, reader: Side) -> None:
-        self._reader = reader
-
-    def dataclass(self, cls: type[_T], data: object, path: str) -> _T:
+    def _object(self, cls: type, data: object, path: str) -> object:
         if not isinstance(data, dict):
-            raise self._wrong(path or cls.__name__, "an object", data)
-        known = cast("Any", cls)
-        hints = _hints(known)
-        fields = {f.name: f for f in dataclasses.fields(known)}
-        for name in data:
-            if name not in fields:
-                where = f"{path}.{name}".lstrip(".")
-                raise _error(self._reader.value, f"It does not know the field {where}.")
-        values: dict[str, Any] = {}
+            raise _wrong(path or cls.__name__, "an object", data)
+        fields = self._fields(cls)
+        if not self._ignores_unknown:
+            for name in data:
+                if name not in fields:
+                    raise UnknownFieldError(_below(path, name))
+        values = {}
         for name, field in fields.items():
-            where = f"{path}.{name}".lstrip(".")
             if name in data:
-                values[name] = self._value(hints[name], data[name], where)
-            elif _is_required(field):
-                raise _error(self._reader.other.value, f"It did not write the field {where}.")
+                values[field.attribute] = field.read(data[name], _below(path, name))
+            elif field.is_required:
+                raise MissingFieldError(_below(path, name))
         return cls(**values)
 
-    def _value(self, hint: Any, data: object, path: str) -> Any:  # noqa: ANN401 - driven by hints
+    def _fields(self, cls: type) -> dict[str, _Field]:
+        if cls not in self._known:
+            hints = get_type_hints(cls)
+            self._known[cls] = {
+                name: _Field(
+                    attribute=field.name,
+                    read=self._reader(hints[field.name]),
+                    is_required=self._needs_all or _is_without_default(field),
+                )
+                for name, field in _stored_fields(cls)
+            }
+        return self._known[cls]
+
+    def _reader(self, hint: Any) -> _Read:  # noqa: ANN401 - driven by hints
+        """Return the function that reads values of a type."""
         origin, args = get_origin(hint), get_args(hint)
+        if isinstance(hint, NewType):
+            return self._reader(hint.__supertype__)
+        if hint == JsonValue:
+            return lambda data, _path: data
         if origin in (Union, types.UnionType):
-            return self._union(args, data, path)
-        if origin is tuple and isinstance(data, list):
-            return tuple(self._value(args[0], item, f"{path}[{i}]") for i, item in enumerate(data))
-        if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(data, dict):
-            return {k: self._value(args[1], v, f"{path}.{k}") for k, v in data.items()}
+            return self._union(args)
+        if origin in (tuple, frozenset):
+            return _items(origin, self._reader(args[0]))
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return _mapping(str(hint), self._reader(args[0]), self._reader(args[1]))
         if isinstance(hint, type) and origin is None:
-            return self._plain(hint, data, path)
-        raise self._wrong(path, str(hint), data)
+            return self._plain(hint)
+        raise TypeError(f"a codec cannot read {hint}")
 
-    def _union(self, args: tuple[Any, ...], data: object, path: str) -> Any:  # noqa: ANN401
-        if data is None and type(None) in args:
-            return None
+    def _union(self, args: tuple[Any, ...]) -> _Read:
         options = [arg for arg in args if arg is not type(None)]
-        if len(options) == 1:  # an error from this call names the nested field
-            return self._value(options[0], data, path)
-        for arg in options:
-            try:
-                return self._value(arg, data, path)
-            except ContractVersionError:
-                continue
-        raise self._wrong(path, " or ".join(arg.__name__ for arg in options), data)
+        readers = [self._reader(arg) for arg in options]
 
-    def _plain(self, hint: type, data: object, path: str) -> Any:  # noqa: ANN401
+        def read(data: object, path: str) -> object:
+            if data is None and len(options) < len(args):
+                return None
+            if len(readers) == 1:  # an error from this call names the nested field
+                return readers[0](data, path)
+            for option in readers:
+                try:
+                    return option(data, path)
+                except MisfitError:
+                    continue
+            raise _wrong(path, " or ".join(arg.__name__ for arg in options), data)
+
+        return read
+
+    def _plain(self, hint: type) -> _Read:
+        if hint in self._texts:
+            return _parsed(self._texts[hint], hint.__name__, str)
+        if hint in self._numbers:
+            return _parsed(self._numbers[hint], hint.__name__)
         if dataclasses.is_dataclass(hint):
-            return self.dataclass(hint, data, path)
+            return lambda data, path: self._object(hint, data, path)
         if issubclass(hint, enum.Enum):
-            try:
-                return hint(data)
-            except ValueError:
-                raise misfit(self._reader, path, f"a {hint.__name__}, found {data!r}") from None
-        if hint is float and isinstance(data, int) and not isinstance(data, bool):
-            return float(data)
-        if isinstance(data, hint) and (hint is bool or not isinstance(data, bool)):
-            return data
-        raise self._wrong(path, hint.__name__, data)
-
-    def _wrong(self, path: str, expected: str, data: object) -> ContractVersionError:
-        return misfit(self._reader, path, f"{expected}, found {type(data).__name__}")
+            return _parsed(hint, f"a {hint.__name__}")
+        if issubclass(hint, tuple):
+            return _named_tuple(hint, [self._reader(h) for h in get_type_hints(hint).values()])
+        return partial(_scalar, hint)
 
 
-def _is_required(field: dataclasses.Field[Any]) -> bool:
+def _stored_fields(cls: type) -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+    for field in dataclasses.fields(cls):
+        name = field.metadata.get(_STORED_AS, field.name)
+        if name is not None:
+            yield name, field
+
+
+def _is_without_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _items(made: type, item: _Read) -> _Read:
+    def read(data: object, path: str) -> object:
+        if not isinstance(data, list):
+            raise _wrong(path, "a list", data)
+        return made(item(one, f"{path}[{i}]") for i, one in enumerate(data))
+
+    return read
+
+
+def _named_tuple(cls: type, items: Sequence[_Read]) -> _Read:
+    def read(data: object, path: str) -> object:
+        if not isinstance(data, list) or len(data) != len(items):
+            raise _wrong(path, f"a list of {len(items)}", data)
+        pairs = enumerate(zip(items, data, strict=True))
+        return cls(*(item(value, f"{path}[{i}]") for i, (item, value) in pairs))
+
+    return read
+
+
+def _mapping(expected: str, key: _Read, value: _Read) -> _Read:
+    def read(data: object, path: str) -> object:
+        if not isinstance(data, dict):
+            raise _wrong(path, expected, data)
+        return {key(k, path): value(v, _below(path, k)) for k, v in data.items()}
+
+    return read
+
+
+def _parsed(parse: Callable[[Any], object], expected: str, kind: type = object) -> _Read:
+    def read(data: object, path: str) -> object:
+        if not isinstance(data, kind):
+            raise _wrong(path, expected, data)
+        try:
+            return parse(data)
+        except (ValueError, InvalidNameError) as error:
+            raise MisfitError(path, f"{expected}, found {data!r:.40}") from error
+
+    return read
+
+
+def _scalar(hint: type, data: object, path: str) -> object:
+    if hint is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if isinstance(data, hint) and (hint is bool or not isinstance(data, bool)):
+        return data
+    raise _wrong(path, hint.__name__, data)
+
+
+def _wrong(path: str, expected: str, data: object) -> MisfitError:
+    return MisfitError(path, f"{expected}, found {type(data).__name__}")
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.codec import CONTRACT_VERSION
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -37,6 +36,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
