@@ -90,7 +90,6 @@ COMMIT_BODY = (
     ' "committed": {"after_s": 4.0, "by_s": null}'
 )
 KEEPING = Keeping(
-    table_id=TABLE_ID,
     roots={P: Kept(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
     last_entry_id=-1,
     since_s=9.5,
