@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort

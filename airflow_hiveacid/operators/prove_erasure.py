@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
 
 

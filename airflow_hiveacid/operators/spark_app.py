@@ -87,8 +87,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context, RetryPolicy
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.operators.reporting.outlets import RerunTerms

@@ -24,16 +24,10 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.codec import (
-    CONTRACT_VERSION,
-    JsonValue,
-    Side,
-    from_json,
-    read_object,
-    to_json,
-)
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
