@@ -85,14 +85,29 @@ def read_object(text: str, *, reader: Side) -> dict[str, Any]:
     return data
 
 
-def from_json(cls: type[_T], data: object, *, reader: Side, path: str = "") -> _T:
-    """Return a dataclass built from JSON values; `path` is the path of `data` in error messages.
+def from_json(
+    cls: type[_T],
+    data: object,
+    *,
+    reader: Side,
+    path: str = "",
+    given: Mapping[str, object] = {},
+) -> _T:
+    """Return a dataclass built from JSON values.
+
+    Args:
+        cls: the dataclass.
+        data: the JSON values of its fields.
+        reader: the side that reads.
+        path: the path of `data` in error messages.
+        given: the fields whose type depends on another field; the caller has read them. Then `data`
+            must have all other fields, even those with a default.
 
     Raises:
         ContractVersionError: a field is missing, unknown or of the wrong type. A field is unknown
             if the reader is older, and missing if the writer is older.
     """
-    return _Decoder(reader).dataclass(cls, data, path)
+    return _Decoder(reader).dataclass(cls, data, path, given)
 
 
 def misfit(reader: Side, where: str, expected: str) -> ContractVersionError:
@@ -119,22 +134,24 @@ class _Decoder:
     def __init__(self, reader: Side) -> None:
         self._reader = reader
 
-    def dataclass(self, cls: type[_T], data: object, path: str) -> _T:
+    def dataclass(
+        self, cls: type[_T], data: object, path: str, given: Mapping[str, object] = {}
+    ) -> _T:
         if not isinstance(data, dict):
             raise self._wrong(path or cls.__name__, "an object", data)
         known = cast("Any", cls)
         hints = _hints(known)
-        fields = {f.name: f for f in dataclasses.fields(known)}
+        fields = {f.name: f for f in dataclasses.fields(known) if f.name not in given}
         for name in data:
             if name not in fields:
                 where = f"{path}.{name}".lstrip(".")
                 raise _error(self._reader.value, f"It does not know the field {where}.")
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {**given}
         for name, field in fields.items():
             where = f"{path}.{name}".lstrip(".")
             if name in data:
                 values[name] = self._value(hints[name], data[name], where)
-            elif _is_required(field):
+            elif given or _is_required(field):
                 raise _error(self._reader.other.value, f"It did not write the field {where}.")
         return cls(**values)
 
