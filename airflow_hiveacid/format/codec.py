@@ -216,7 +216,10 @@ class Codec:
         if hint in self._numbers:
             return _parsed(self._numbers[hint], hint.__name__)
         if dataclasses.is_dataclass(hint):
-            return lambda data, path: self._object(hint, data, path)
+            # The caller has read a value whose type another field names.
+            return lambda data, path: (
+                data if isinstance(data, hint) else self._object(hint, data, path)
+            )
         if issubclass(hint, enum.Enum):
             return _parsed(hint, f"a {hint.__name__}")
         if issubclass(hint, tuple):
