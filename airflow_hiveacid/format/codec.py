@@ -214,7 +214,7 @@ class Codec:
         if hint in self._texts:
             return _parsed(self._texts[hint], hint.__name__, str)
         if hint in self._numbers:
-            return _parsed(self._numbers[hint], hint.__name__)
+            return partial(_bounded, self._numbers[hint])
         if dataclasses.is_dataclass(hint):
             # The caller has read a value whose type another field names.
             return lambda data, path: (
@@ -276,6 +276,13 @@ def _parsed(parse: Callable[[Any], object], expected: str, kind: type = object) 
             raise MisfitError(path, f"{expected}, found {data!r:.40}") from error
 
     return read
+
+
+def _bounded(check: Callable[[object], object], data: object, path: str) -> object:
+    try:
+        return check(data)
+    except ValueError as error:
+        raise MisfitError(path, f"another number: {error}") from error
 
 
 def _scalar(hint: type, data: object, path: str) -> object:

@@ -37,7 +37,7 @@ class Note:
 
 def at_most_nine(value: object) -> int:
     if not isinstance(value, int) or value > 9:
-        raise ValueError(value)
+        raise ValueError(f"{value!r:.40} is above 9")
     return value
 
 
@@ -87,10 +87,10 @@ def test_values_of_any_type_can_be_read() -> None:
     [
         ({"partition": 1}, "at partition: expected PartitionName, found int"),
         ({"partition": "p"}, "at partition: expected PartitionName, found 'p'"),
-        ({"write_id": 10}, "at write_id: expected int, found 10"),
-        ({"write_id": "9" * 99}, f"at write_id: expected int, found '{'9' * 39}"),
+        ({"write_id": 10}, "at write_id: expected another number: 10 is above 9"),
+        ({"write_id": "9" * 99}, f"at write_id: expected another number: '{'9' * 39} is above 9"),
         ({"roots": {"p": 1}}, "at roots: expected PartitionName, found 'p'"),
-        ({"roots": {"p=1": 10}}, "at roots.p=1: expected int, found 10"),
+        ({"roots": {"p=1": 10}}, "at roots.p=1: expected another number: 10 is above 9"),
         ({"parts": [[1]]}, "at parts[0]: expected a list of 2, found list"),
         ({"parts": [[1, 2]]}, "at parts[0][1]: expected str, found int"),
         ({"names": "ab"}, "at names: expected a list, found str"),
