@@ -29,71 +29,32 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_hiveacid.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.endpoint import Metastore, Transport
-    from airflow_hiveacid.jobs.logins import (
-        BearerLogin,
-        HeaderLogin,
-        KerberosLogin,
-        PasswordLogin,
-        Protection,
-        SecretSource,
-        TokenLogin,
-    )
-    from airflow_hiveacid.spark.acid import AlreadyDoneError, Task, Transaction, run, transaction
-    from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_snapshot, read_table
-else:  # mypy must not see `__getattr__`: it would accept names that are not exported
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "airflow_hiveacid.jobs.endpoint": ("Metastore", "Transport"),
-            "airflow_hiveacid.jobs.logins": (
-                "BearerLogin",
-                "HeaderLogin",
-                "KerberosLogin",
-                "PasswordLogin",
-                "Protection",
-                "SecretSource",
-                "TokenLogin",
-            ),
-            "airflow_hiveacid.spark.acid": (
-                "AlreadyDoneError",
-                "Task",
-                "Transaction",
-                "run",
-                "transaction",
-            ),
-            "airflow_hiveacid.spark.reading.feed.read_changes": ("read_changes",),
-            "airflow_hiveacid.spark.reading.tables": (
-                "ReadSnapshot",
-                "read_snapshot",
-                "read_table",
-            ),
-        },
-    )
+_HOMES = {
+    "airflow_hiveacid.jobs.endpoint": ("Metastore", "Transport"),
+    "airflow_hiveacid.jobs.logins": (
+        "BearerLogin",
+        "HeaderLogin",
+        "KerberosLogin",
+        "PasswordLogin",
+        "Protection",
+        "SecretSource",
+        "TokenLogin",
+    ),
+    "airflow_hiveacid.spark.acid": (
+        "AlreadyDoneError",
+        "Task",
+        "Transaction",
+        "run",
+        "transaction",
+    ),
+    "airflow_hiveacid.spark.reading.feed.read_changes": ("read_changes",),
+    "airflow_hiveacid.spark.reading.tables": (
+        "ReadSnapshot",
+        "read_snapshot",
+        "read_table",
+    ),
+}
 
-__all__ = [
-    "AlreadyDoneError",
-    "BearerLogin",
-    "HeaderLogin",
-    "KerberosLogin",
-    "Metastore",
-    "PasswordLogin",
-    "Protection",
-    "ReadSnapshot",
-    "SecretSource",
-    "Task",
-    "TokenLogin",
-    "Transaction",
-    "Transport",
-    "read_changes",
-    "read_snapshot",
-    "read_table",
-    "run",
-    "transaction",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

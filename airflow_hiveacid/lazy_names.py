@@ -4,12 +4,14 @@ Users import from a few public modules, but the definitions are in different mod
 a public module must be fast, because a scheduler parses DAGs every few seconds. A public module
 must not require Airflow or PySpark, because some processes do not have both.
 
+Type checkers read the stub beside a public module, which `python -m tools.face_stubs` writes.
+
 Example:
-    >>> get, list_names = lazy_names("a_face", {"pathlib": ["Path"], "json": ["dumps", "loads"]})
+    >>> get, list_names, names = lazy_names("a_face", {"pathlib": ["Path"], "json": ["dumps"]})
     >>> get("Path").__name__
     'Path'
-    >>> list_names()
-    ['Path', 'dumps', 'loads']
+    >>> list_names() == names == ["Path", "dumps"]
+    True
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 def lazy_names(
     face: str, homes: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return two functions, `__getattr__` and `__dir__`, for a public module.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` for a public module.
 
     Args:
         face: the name of the public module.
@@ -37,4 +39,4 @@ def lazy_names(
             raise AttributeError(f"module {face!r} has no attribute {name!r}")
         return getattr(import_module(home_of[name]), name)
 
-    return get, lambda: sorted(home_of)
+    return get, lambda: sorted(home_of), sorted(home_of)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec
 from airflow_hiveacid.spark.conversions import convert_table

@@ -12,22 +12,14 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_hiveacid.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.assets.tables import compaction_asset, hive_asset, partitions_asset
-else:  # mypy must not see `__getattr__`: it would accept names that are not exported
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "airflow_hiveacid.assets.tables": (
-                "compaction_asset",
-                "hive_asset",
-                "partitions_asset",
-            ),
-        },
-    )
+_HOMES = {
+    "airflow_hiveacid.assets.tables": (
+        "compaction_asset",
+        "hive_asset",
+        "partitions_asset",
+    ),
+}
 
-__all__ = ["compaction_asset", "hive_asset", "partitions_asset"]
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

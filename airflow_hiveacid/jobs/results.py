@@ -12,8 +12,9 @@ import enum
 import json
 from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     HiveAcidError,
@@ -21,15 +22,7 @@ from airflow_hiveacid.format.errors import (
     rebuild,
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
-from airflow_hiveacid.jobs.codec import (
-    CONTRACT_VERSION,
-    JsonValue,
-    Side,
-    from_json,
-    misfit,
-    read_object,
-    to_json,
-)
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,30 +159,4 @@ class JobResult:
                 missing.
         """
         data = read_object(text, reader=Side.OPERATOR)
-        details = data.pop("details", {})
-        if not isinstance(details, dict):
-            raise misfit(Side.OPERATOR, "details", f"an object, found {type(details).__name__}")
-        result: Final = from_json(_ResultBody, data, reader=Side.OPERATOR)
-        return cls(
-            **{f: getattr(result, f) for f in _ResultBody.__dataclass_fields__}, details=details
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ResultBody:
-    """A JobResult without its free-form details."""
-
-    kind: str
-    job_key: str
-    status: JobStatus
-    table: str
-    txn_id: int | None
-    write_ids: Mapping[str, int]
-    rows: RowCounts
-    partitions: tuple[str, ...]
-    files: int
-    size_bytes: int
-    seconds: float
-    phases: Mapping[str, float]
-    spark_app_id: str | None
-    error: JobError | None
+        return from_json(cls, data, reader=Side.OPERATOR, needs_all=True)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
 
 MOST_BYTES: Final = 16 * 1024
 """The most bytes of a result in an XCom or an asset event, as JSON."""

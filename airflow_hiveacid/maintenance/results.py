@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.policies import ConflictPolicy
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.jobs.specs.maintenance import (
         CleanSpec,

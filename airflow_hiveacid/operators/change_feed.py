@@ -12,22 +12,25 @@ Example:
 
 from __future__ import annotations
 
-from functools import partial as bind
-from typing import TYPE_CHECKING, Any, ClassVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
-from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT
 from airflow_hiveacid.plan.statements.parameters import check_early, job_with
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Mapping
 
-    from airflow_hiveacid.format.state.versions import VersionSpec
-    from airflow_hiveacid.plan.arguments import LeftOut
+_Version = Annotated[
+    int | str | datetime | VersionSpec | None,
+    Argument(arguments.or_none(arguments.version_text)),
+]
 
 
 class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
@@ -79,77 +82,29 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
 
     does = "Writes the changes of {table} since the last run to Parquet files."
     returns = "the new range with its location, versions and numbers of rows"
-    template_fields: Sequence[str] = given_fields(
-        "table",
-        "location",
-        "keys",
-        "net",
-        "columns",
-        "where",
-        "parameters",
-        "pre_images",
-        "since",
-        "until",
-        "when_gone",
-        *HiveAcidSparkOperator.template_fields,
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "conf": "json",
-        "where": "sql",
-        "parameters": "json",
-    }
+    parameters: Mapping[str, Any]
 
+    @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
-        table: str,
-        location: str,
-        keys: Sequence[str] | str | None = None,
-        net: bool | str = False,
-        columns: Sequence[str] | str = (),
-        where: str | LeftOut = LEFT_OUT,
-        parameters: Mapping[str, Any] = {},
-        pre_images: bool | str = True,
-        since: int | str | datetime | VersionSpec | None = None,
-        until: int | str | datetime | VersionSpec | None = None,
-        when_gone: str = WhenGone.FAIL.value,
+        table: kinds.Table,
+        location: kinds.Text,
+        keys: kinds.OptionalNames = None,
+        net: Annotated[bool | str, Argument(arguments.truth, field="is_net")] = False,
+        columns: kinds.Names = (),
+        where: kinds.Condition = LEFT_OUT,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
+        pre_images: kinds.Switch = True,
+        since: _Version = None,
+        until: _Version = None,
+        when_gone: Annotated[str, one_of(WhenGone)] = WhenGone.FAIL.value,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.location = location
-        self.keys = keys
-        self.net = net
-        self.columns = columns
-        self.where = where
-        self.parameters = parameters
-        self.pre_images = pre_images
-        self.since = since
-        self.until = until
-        self.when_gone = when_gone
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.text, location=location)
-        early.check(arguments.optional_names, keys=keys)
-        early.check(arguments.names, columns=columns)
-        early.check(arguments.truth, net=net, pre_images=pre_images)
-        early.check(arguments.optional_condition, where=where)
-        check_early(early, parameters, [where])
-        early.check(arguments.optional_version, since=since, until=until)
-        early.check(bind(arguments.choice, WhenGone), when_gone=when_gone)
+        self.take_arguments(locals())
+        check_early(self.early_checks, parameters, [where])
 
     def build_job(self) -> ChangeFeedSpec:
         """Return the spec of the range that the rendered arguments describe."""
-        spec = ChangeFeedSpec(
-            target=arguments.table_name(self.table),
-            location=arguments.text(self.location, "location"),
-            keys=arguments.optional_names(self.keys, "keys"),
-            is_net=arguments.truth(self.net, "net"),
-            columns=arguments.names(self.columns, "columns"),
-            where=arguments.optional_condition(self.where, "where"),
-            pre_images=arguments.truth(self.pre_images, "pre_images"),
-            since=arguments.optional_version(self.since, "since"),
-            until=arguments.optional_version(self.until, "until"),
-            when_gone=arguments.choice(WhenGone, self.when_gone, "when_gone"),
-        )
-        return job_with(spec, self.parameters)
+        return job_with(ChangeFeedSpec(**self.job_arguments()), self.parameters)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.specs.maintenance import CleanTablesSpec
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import declaration
 from airflow_hiveacid.operators.many_tables import ManyTablesOperator
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
-from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,41 +47,24 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         "the status, the number of tables and partitions, and for each table with something to"
         " remove or keep the numbers of its directories, and why they are kept"
     )
-    template_fields: Sequence[str] = given_fields(
-        "tables",
-        "retention_s",
-        "orphan_age_s",
-        "remove_unknown_after",
-        *ManyTablesOperator.template_fields,
-    )
 
+    @declaration
     def __init__(
         self,
         *,
-        tables: Sequence[str] | str,
-        retention_s: float | str = 0.0,
-        orphan_age_s: float | str = 86400.0,
-        remove_unknown_after: str | None = None,
-        plan_only: bool | str = False,
+        tables: kinds.Tables,
+        retention_s: kinds.Seconds = 0.0,
+        orphan_age_s: kinds.Seconds = 86400.0,
+        remove_unknown_after: kinds.UnknownAge = None,
+        plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(tables=tables, plan_only=plan_only, **kwargs)
-        self.retention_s = retention_s
-        self.orphan_age_s = orphan_age_s
-        self.remove_unknown_after = remove_unknown_after
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.number, retention_s=retention_s, orphan_age_s=orphan_age_s)
-        early.check(arguments.unknown_age, remove_unknown_after=remove_unknown_after)
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
 
     def build_job(self) -> CleanTablesSpec:
         """Return the spec of the cleanings that the rendered arguments describe."""
-        return CleanTablesSpec(
-            tables=arguments.table_patterns(self.tables, "tables"),
-            retention_s=arguments.number(self.retention_s, "retention_s"),
-            orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
-            unknown_age_s=arguments.unknown_age(self.remove_unknown_after, "remove_unknown_after"),
-            plan_only=arguments.truth(self.plan_only, "plan_only"),
-        )
+        return CleanTablesSpec(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
         """Clean the tables, or plan the cleaning.

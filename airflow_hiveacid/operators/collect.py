@@ -10,19 +10,19 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator, Variable
+from airflow.sdk import BaseOperator, RetryPolicy, Variable
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.collecting.document import document
+from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow.sdk import Context, RetryPolicy
+    from airflow.sdk import Context
 
 COLLECTED_KEY: Final = "hiveacid_collected"
 """The XCom key of a collection's document; the pages read it."""
@@ -30,7 +30,7 @@ COLLECTED_KEY: Final = "hiveacid_collected"
 _MOST_OWNERS: Final = 500
 
 
-class HiveAcidCollectOperator(ValueRendering, BaseOperator):
+class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, BaseOperator):
     """Measure tables, and store the numbers in Airflow's database for the pages.
 
     The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If not all matching
@@ -51,27 +51,23 @@ class HiveAcidCollectOperator(ValueRendering, BaseOperator):
             After any other error, `retries` and `retry_delay` apply.
     """
 
-    template_fields: Sequence[str] = ("tables", "delta_count", "delta_ratio", "hive_acid_conn_id")
+    hive_acid_conn_id: str
+    delta_count: int | str | None
+    delta_ratio: float | str | None
 
+    @declaration
     def __init__(
         self,
         *,
-        tables: Sequence[str] | str = ("*",),
-        delta_count: int | str | None = None,
-        delta_ratio: float | str | None = None,
-        hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
+        tables: kinds.Names = ("*",),
+        delta_count: kinds.DeltaCount = None,
+        delta_ratio: kinds.DeltaRatio = None,
+        hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(retry_policy=retry_policy, **kwargs)
-        self.tables = tables
-        self.delta_count = delta_count
-        self.delta_ratio = delta_ratio
-        self.hive_acid_conn_id = hive_acid_conn_id
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.names, tables=tables)
-        early.check(arguments.delta_count, delta_count=delta_count)
-        early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
+        self.take_arguments(locals())
 
     @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
@@ -86,7 +82,7 @@ class HiveAcidCollectOperator(ValueRendering, BaseOperator):
         given = arguments.thresholds(self.delta_count, self.delta_ratio)
         began_s = time.time()
         with HiveAcidHook(self.hive_acid_conn_id).metastore() as client:
-            found = survey(client, arguments.names(self.tables, "tables"), given)
+            found = survey(client, self.value_of("tables"), given)
         made = document(
             found.numbers,
             measured_s=began_s,

@@ -7,7 +7,7 @@ Example:
 from __future__ import annotations
 
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import (
@@ -15,9 +15,10 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactionChoice,
     CompactTablesSpec,
 )
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.operators.many_tables import ManyTablesOperator
 from airflow_hiveacid.operators.reporting.plan_text import table_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -72,74 +73,46 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         "the status, the number of tables and partitions, and for each partition that was due the"
         " kind of compaction and the reason"
     )
-    template_fields: Sequence[str] = given_fields(
-        "tables",
-        "choice",
-        "delta_count",
-        "delta_ratio",
-        "also_when",
-        "max_bytes",
-        "pools",
-        "until",
-        "at_end",
-        *ManyTablesOperator.template_fields,
-    )
+    choice: str
+    delta_count: int | str | None
+    delta_ratio: float | str | None
+    also_when: Mapping[str, float | str] | str | None
+    pools: Sequence[str] | str | None
 
+    @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
-        tables: Sequence[str] | str,
-        choice: str = CompactionChoice.AUTO.value,
-        delta_count: int | str | None = None,
-        delta_ratio: float | str | None = None,
-        also_when: Mapping[str, float | str] | str | None = None,
-        max_bytes: int | str | None = None,
-        pools: Sequence[str] | str | None = None,
-        until: str | None = None,
-        at_end: str = AtEnd.FINISH.value,
-        plan_only: bool | str = False,
+        tables: kinds.Tables,
+        choice: kinds.Choice = CompactionChoice.AUTO.value,
+        delta_count: kinds.DeltaCount = None,
+        delta_ratio: kinds.DeltaRatio = None,
+        also_when: kinds.AlsoWhen = None,
+        max_bytes: Annotated[
+            int | str | None, Argument(arguments.or_none(arguments.positive_number))
+        ] = None,
+        pools: kinds.OptionalNames = None,
+        until: Annotated[str | None, setting(arguments.window_end)] = None,
+        at_end: Annotated[str, one_of(AtEnd)] = AtEnd.FINISH.value,
+        plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(tables=tables, plan_only=plan_only, **kwargs)
-        self.choice = choice
-        self.delta_count = delta_count
-        self.delta_ratio = delta_ratio
-        self.also_when = also_when
-        self.max_bytes = max_bytes
-        self.pools = pools
-        self.until = until
-        self.at_end = at_end
+        super().__init__(**kwargs)
+        self.take_arguments(locals())
         self._began: datetime | None = None
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(bind(arguments.choice, CompactionChoice), choice=choice)
-        early.check(arguments.delta_count, delta_count=delta_count)
-        early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
-        early.check(arguments.also_when, also_when=also_when)
-        early.check(arguments.optional_bytes, max_bytes=max_bytes)
         if arguments.is_settled(choice):
-            early.check(bind(_served_pools, choice), pools=pools)
-        early.check(arguments.window_end, until=until)
-        early.check(bind(arguments.choice, AtEnd), at_end=at_end)
+            self.early_checks.check(bind(_check_pools, choice), pools=pools)
 
     def build_job(self) -> CompactTablesSpec:
         """Return the spec of the compactions that the rendered arguments describe."""
-        given = arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)
+        values = self.job_arguments()
+        _check_pools(self.choice, self.pools, "pools")
+        arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)  # not all are off
         end = self._window_end()
-        return CompactTablesSpec(
-            tables=arguments.table_patterns(self.tables, "tables"),
-            choice=arguments.choice(CompactionChoice, self.choice, "choice"),
-            delta_count=given.delta_count,
-            delta_ratio=given.delta_ratio,
-            also_when=given.also_when,
-            max_bytes=arguments.optional_bytes(self.max_bytes, "max_bytes"),
-            pools=_served_pools(self.choice, self.pools, "pools"),
-            until_s=None if end is None else end.timestamp(),
-            at_end=arguments.choice(AtEnd, self.at_end, "at_end"),
-            plan_only=arguments.truth(self.plan_only, "plan_only"),
-        )
+        return CompactTablesSpec(**values, until_s=None if end is None else end.timestamp())
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
-        if (end := arguments.window_end(self.until, "until")) is not None:
+        if (end := self.value_of("until")) is not None:
             # The run began the window. So all tries of the run have the same window.
             self._began = context["dag_run"].run_after
             self.log.info("the window ends at %s", end.after(self._began).isoformat())
@@ -147,7 +120,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
     def _window_end(self) -> datetime | None:
         """Return the end of the window; None if there is no end, or if the task does not run."""
-        end = arguments.window_end(self.until, "until")
+        end = self.value_of("until")
         return None if end is None or self._began is None else end.after(self._began)
 
     def result_now(self, job: JobSpec) -> JobResult | None:
@@ -173,19 +146,15 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         return table_lines(result.details)
 
 
-def _served_pools(
-    choice: str, pools: Sequence[str] | str | None, argument: str
-) -> tuple[str, ...] | None:
-    """Return the pools whose requests the task serves, or None for all.
+def _check_pools(choice: str, pools: Sequence[str] | str | None, argument: str) -> None:
+    """Raise an error if pools are given, but the task does not serve the queue.
 
     Raises:
-        ConfigurationError: the task does not serve the queue, or the pools are not a list of names.
+        ConfigurationError: the task does not serve the queue.
     """
-    found = arguments.optional_names(pools, argument)
-    given = arguments.choice(CompactionChoice, choice, "choice")
-    if found is not None and given is not CompactionChoice.QUEUED:
+    served = arguments.choice(CompactionChoice, choice, "choice") is CompactionChoice.QUEUED
+    if pools is not None and not served:
         raise ConfigurationError(
             f"{argument} needs choice='queued', found {choice!r}; change the choice, or leave out"
             f" {argument}"
         )
-    return found

@@ -6,14 +6,13 @@ Example:
 
 from __future__ import annotations
 
-from functools import partial as bind
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import declaration, one_of
 from airflow_hiveacid.operators.reporting.plan_text import conversion_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,43 +37,23 @@ class HiveAcidConvertOperator(HiveAcidSparkOperator):
 
     does = "Converts {table} between flat and transactional, without changing its rows."
     returns = "the status and the steps of the conversion"
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "to",
-        "plan_only",
-        *HiveAcidSparkOperator.template_fields,
-    )
+    shows_statement = True
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-    }
-
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        to: str,
-        plan_only: bool | str = False,
+        table: kinds.Table,
+        to: Annotated[str, one_of(ConversionTarget)],
+        plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.to = to
-        self.plan_only = plan_only
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(bind(arguments.choice, ConversionTarget), to=to)
-        early.check(arguments.truth, plan_only=plan_only)
+        self.take_arguments(locals())
 
     def build_job(self) -> ConvertSpec:
         """Return the spec of the conversion that the rendered arguments describe."""
-        return ConvertSpec(
-            target=arguments.table_name(self.table),
-            to=arguments.choice(ConversionTarget, self.to, "to"),
-            plan_only=arguments.truth(self.plan_only, "plan_only"),
-        )
+        return ConvertSpec(**self.job_arguments())
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return the steps that the conversion has done, or would do without `plan_only`."""

@@ -10,19 +10,21 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, RetryPolicy
 
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.outlets import add_alias_events
 from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
-    given_fields,
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
@@ -32,13 +34,20 @@ from airflow_hiveacid.plan.statements.dml import sql_string
 from airflow_hiveacid.plan.statements.text import PROPERTIES, name_text, table_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Context, RetryPolicy
+    from airflow.sdk import Context
 
 
-class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
+def _optional_columns(value: Mapping[str, str] | None, argument: str) -> dict[str, str]:
+    return arguments.column_types(value or {}, argument)
+
+
+def _time(value: str, argument: str) -> str:
+    duration(arguments.text(value, argument), argument)
+    return value
+
+
+class HiveAcidCreateTableOperator(DeclaredArguments, ValueRendering, TaskView, BaseOperator):
     """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
     If the table exists with a different definition, the task fails and does not change the table.
@@ -72,87 +81,50 @@ class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
 
     does = "Creates {table} if it does not exist."
     returns = "the table's name and location, and whether it is new"
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "columns",
-        "partition_columns",
-        "bucket_columns",
-        "num_buckets",
-        "location",
-        "create_database",
-        "insert_only",
-        "stored_as",
-        "readable_for",
-        "hive_acid_conn_id",
-    )
+    shows_statement = True
+    hive_acid_conn_id: str
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {"statement": "sql"}
-
+    @declaration
     def __init__(  # noqa: PLR0913 - a table has this many parts
         self,
         *,
-        table: str,
-        columns: Mapping[str, str],
-        partition_columns: Mapping[str, str] | None = None,
-        bucket_columns: Sequence[str] = (),
-        num_buckets: int | str = 0,
-        location: str | None = None,
-        create_database: bool | str = False,
-        insert_only: bool | str = False,
-        stored_as: str = "orc",
-        readable_for: str | LeftOut = LEFT_OUT,
-        hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
+        table: Annotated[str, Argument(arguments.table_name)],
+        columns: Annotated[Mapping[str, str], Argument(arguments.column_types)],
+        partition_columns: Annotated[Mapping[str, str] | None, Argument(_optional_columns)] = None,
+        bucket_columns: Annotated[Sequence[str], Argument(arguments.names)] = (),
+        num_buckets: Annotated[int | str, Argument(arguments.whole_number)] = 0,
+        location: Annotated[str | None, Argument()] = None,
+        create_database: kinds.Switch = False,
+        insert_only: kinds.Switch = False,
+        stored_as: kinds.Text = "orc",
+        readable_for: Annotated[str | LeftOut, Argument(arguments.or_left_out(_time))] = LEFT_OUT,
+        hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         map_index_template: str | None = MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
-        self.table = table
-        self.columns = columns
-        self.partition_columns = partition_columns
-        self.bucket_columns = bucket_columns
-        self.num_buckets = num_buckets
-        self.location = location
-        self.create_database = create_database
-        self.insert_only = insert_only
-        self.stored_as = stored_as
-        self.readable_for = readable_for
-        self.hive_acid_conn_id = hive_acid_conn_id
+        self.take_arguments(locals())
         self._is_new = False
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.column_types, columns=columns)
-        early.check(arguments.column_types, partition_columns=partition_columns or {})
-        early.check(arguments.names, bucket_columns=bucket_columns)
-        early.check(arguments.whole_number, num_buckets=num_buckets)
-        early.check(arguments.truth, create_database=create_database)
-        early.check(arguments.truth, insert_only=insert_only)
-        early.check(arguments.text, stored_as=stored_as)
-        early.check(_time, readable_for=readable_for)
 
     def statement_text(self) -> str:
         """Return the CREATE TABLE statement that the rendered arguments describe."""
-        columns = arguments.column_types(self.columns, "columns")
-        partition_columns = arguments.column_types(
-            self.partition_columns or {}, "partition_columns"
-        )
-        buckets = arguments.names(self.bucket_columns, "bucket_columns")
-        is_insert_only = arguments.truth(self.insert_only, "insert_only")
+        given = self.job_arguments()
         properties = PROPERTIES[
-            ConversionTarget.INSERT_ONLY if is_insert_only else ConversionTarget.FULL_ACID
+            ConversionTarget.INSERT_ONLY if given["insert_only"] else ConversionTarget.FULL_ACID
         ]
-        kept = _time(self.readable_for, "readable_for")
-        if kept is not None:
-            properties = {**properties, READABLE_FOR: kept}
+        if given["readable_for"] is not None:
+            properties = {**properties, READABLE_FOR: given["readable_for"]}
+        partition_columns = given["partition_columns"]
+        buckets, number = given["bucket_columns"], given["num_buckets"]
         lines = [
-            f"CREATE TABLE IF NOT EXISTS {arguments.table_name(self.table)} ({_typed(columns)})",
+            f"CREATE TABLE IF NOT EXISTS {given['table']} ({_typed(given['columns'])})",
             f"PARTITIONED BY ({_typed(partition_columns)})" if partition_columns else "",
-            f"CLUSTERED BY ({', '.join(map(name_text, buckets))}) INTO {self.num_buckets} BUCKETS"
+            f"CLUSTERED BY ({', '.join(map(name_text, buckets))}) INTO {number} BUCKETS"
             if buckets
             else "",
-            f"STORED AS {arguments.text(self.stored_as, 'stored_as').upper()}",
-            f"LOCATION {sql_string(self.location)}" if self.location else "",
+            f"STORED AS {given['stored_as'].upper()}",
+            f"LOCATION {sql_string(given['location'])}" if given["location"] else "",
             table_properties(properties),
         ]
         return "\n".join(filter(None, lines))
@@ -168,20 +140,7 @@ class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
                 retry later.
             MetastoreError: the metastore did not answer, or refused the request.
         """
-        made = HiveAcidHook(self.hive_acid_conn_id).create_table(
-            arguments.table_name(self.table),
-            arguments.column_types(self.columns, "columns"),
-            partition_columns=arguments.column_types(
-                self.partition_columns or {}, "partition_columns"
-            ),
-            bucket_columns=arguments.names(self.bucket_columns, "bucket_columns"),
-            num_buckets=arguments.whole_number(self.num_buckets, "num_buckets"),
-            location=self.location,
-            create_database=arguments.truth(self.create_database, "create_database"),
-            insert_only=arguments.truth(self.insert_only, "insert_only"),
-            stored_as=arguments.text(self.stored_as, "stored_as"),
-            readable_for=_time(self.readable_for, "readable_for"),
-        )
+        made = HiveAcidHook(self.hive_acid_conn_id).create_table(**self.job_arguments())
         self.log.info(
             "%s %s at %s", made.ref, "created" if made.is_new else "already exists", made.location
         )
@@ -196,20 +155,10 @@ class HiveAcidCreateTableOperator(ValueRendering, TaskView, BaseOperator):
         """Return the table for OpenLineage, whose provider also calls this when the task ends."""
         from airflow_hiveacid.operators.reporting.lineage import lineage_of_new_table  # noqa: PLC0415 - for tasks only
 
-        columns = {
-            **arguments.column_types(self.columns, "columns"),
-            **arguments.column_types(self.partition_columns or {}, "partition_columns"),
-        }
-        table = arguments.table_name(self.table)
+        columns = {**self.value_of("columns"), **self.value_of("partition_columns")}
+        table = self.value_of("table")
         return lineage_of_new_table(self.hive_acid_conn_id, table, columns, is_new=self._is_new)
 
 
 def _typed(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{name_text(name)} {type_}" for name, type_ in columns.items())
-
-
-def _time(value: str | LeftOut, argument: str) -> str | None:
-    if isinstance(value, LeftOut):
-        return None
-    duration(arguments.text(value, argument), argument)
-    return value

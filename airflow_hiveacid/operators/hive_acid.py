@@ -7,35 +7,46 @@ mappings and lists, because Airflow renders the templates inside mappings and li
 
 from __future__ import annotations
 
-from functools import partial as bind
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
 )
-from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertMode
+from airflow_hiveacid.jobs.specs.statements import (
+    ColumnMatch,
+    DeleteSpec,
+    InsertMode,
+    InsertSpec,
+    MergeSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.reporting.plan_text import cleaning_lines, compaction_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.statements.specs import check_parameters_early, statement_spec
+from airflow_hiveacid.operators.row_change import StatementOperator
 from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.arguments import LEFT_OUT
+from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut
 from airflow_hiveacid.plan.statements import arguments as statements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.arguments import LeftOut
 
 
-class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
+def _check_truncated_early(early: EarlyChecks, value: object) -> None:
+    if value and value is not LEFT_OUT:
+        statements.check_partition_early(early, value, ())
+    else:
+        early.check(statements.truncated_partition, partition=value)
+
+
+class HiveAcidMergeOperator(StatementOperator):
     """MERGE a source into a table in one transaction.
 
     Args:
@@ -61,75 +72,30 @@ class HiveAcidMergeOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Merges a source into {table} in one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "source",
-        "keys",
-        "clauses",
-        "condition",
-        "parameters",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-        "source": "json",
-        "clauses": "json",
-        "condition": "sql",
-        "parameters": "json",
-    }
+    statement_type = MergeSpec
 
+    @declaration
     def __init__(  # noqa: PLR0913 - a MERGE has this many parts
         self,
         *,
-        table: str,
-        source: Mapping[str, Any],
-        keys: Sequence[str],
-        clauses: Sequence[Mapping[str, Any]],
-        condition: str | LeftOut = LEFT_OUT,
-        parameters: Mapping[str, Any] = {},
+        table: kinds.Table,
+        source: kinds.Source,
+        keys: Annotated[Sequence[str], Argument(statements.key_names)],
+        clauses: Annotated[
+            Sequence[Mapping[str, Any]],
+            Argument(
+                statements.merge_clauses, check=statements.check_clauses_early, shown_as="json"
+            ),
+        ],
+        condition: kinds.Condition = LEFT_OUT,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.source = source
-        self.keys = keys
-        self.clauses = clauses
-        self.condition = condition
-        self.parameters = parameters
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        statements.check_source_early(early, source)
-        early.check(statements.key_names, keys=keys)
-        statements.check_clauses_early(early, clauses)
-        early.check(arguments.optional_condition, condition=condition)
-        check_parameters_early(
-            early,
-            {
-                "source": source,
-                "clauses": clauses,
-                "condition": condition,
-                "parameters": parameters,
-            },
-        )
-
-    def build_job(self) -> StatementSpec:
-        """Return the spec of the MERGE that the rendered arguments describe."""
-        return statement_spec(
-            "merge",
-            {
-                "table": self.table,
-                "source": self.source,
-                "keys": self.keys,
-                "clauses": self.clauses,
-                "condition": self.condition,
-                "parameters": self.parameters,
-            },
-        )
+        self.take_statement(locals())
 
 
-class HiveAcidInsertOperator(HiveAcidRowChangeOperator):
+class HiveAcidInsertOperator(StatementOperator):
     """INSERT INTO or INSERT OVERWRITE a table.
 
     Args:
@@ -150,72 +116,26 @@ class HiveAcidInsertOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Inserts rows into {table}, or overwrites its partitions, in one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "source",
-        "mode",
-        "columns",
-        "partition",
-        "match",
-        "parameters",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-        "source": "json",
-        "parameters": "json",
-    }
+    statement_type = InsertSpec
 
+    @declaration
     def __init__(  # noqa: PLR0913 - an INSERT has this many parts
         self,
         *,
-        table: str,
-        source: Mapping[str, Any],
-        mode: str = InsertMode.APPEND.value,
-        columns: Sequence[str] = (),
-        partition: Mapping[str, str | int | None] = {},
-        match: str = ColumnMatch.NAME.value,
-        parameters: Mapping[str, Any] = {},
+        table: kinds.Table,
+        source: kinds.Source,
+        mode: Annotated[str, one_of(InsertMode)] = InsertMode.APPEND.value,
+        columns: Annotated[Sequence[str], Argument(arguments.names)] = (),
+        partition: kinds.PartitionValues = kinds.NO_VALUES,
+        match: Annotated[str, one_of(ColumnMatch)] = ColumnMatch.NAME.value,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.source = source
-        self.mode = mode
-        self.columns = columns
-        self.partition = partition
-        self.match = match
-        self.parameters = parameters
-        self._nulls = statements.null_columns(partition)
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        statements.check_source_early(early, source)
-        early.check(bind(arguments.choice, InsertMode), mode=mode)
-        early.check(arguments.names, columns=columns)
-        statements.check_partition_early(early, partition, self._nulls)
-        early.check(bind(arguments.choice, ColumnMatch), match=match)
-        check_parameters_early(early, {"source": source, "parameters": parameters})
-
-    def build_job(self) -> StatementSpec:
-        """Return the spec of the INSERT that the rendered arguments describe."""
-        return statement_spec(
-            "insert",
-            {
-                "table": self.table,
-                "source": self.source,
-                "mode": self.mode,
-                "columns": self.columns,
-                "partition": self.partition,
-                "match": self.match,
-                "parameters": self.parameters,
-            },
-            nulls=self._nulls if self.is_literal(self.partition) else (),
-        )
+        self.take_statement(locals())
 
 
-class HiveAcidUpdateOperator(HiveAcidRowChangeOperator):
+class HiveAcidUpdateOperator(StatementOperator):
     """UPDATE rows of a table.
 
     Args:
@@ -228,58 +148,25 @@ class HiveAcidUpdateOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Updates rows of {table} in one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "assignments",
-        "where",
-        "parameters",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-        "assignments": "json",
-        "where": "sql",
-        "parameters": "json",
-    }
+    statement_type = UpdateSpec
 
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        assignments: Mapping[str, str],
-        where: str | LeftOut = LEFT_OUT,
-        parameters: Mapping[str, Any] = {},
+        table: kinds.Table,
+        assignments: Annotated[
+            Mapping[str, str], Argument(arguments.assignments, field="set", shown_as="json")
+        ],
+        where: kinds.Condition = LEFT_OUT,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.assignments = assignments
-        self.where = where
-        self.parameters = parameters
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.assignments, assignments=assignments)
-        early.check(arguments.optional_condition, where=where)
-        check_parameters_early(
-            early, {"assignments": assignments, "where": where, "parameters": parameters}
-        )
-
-    def build_job(self) -> StatementSpec:
-        """Return the spec of the UPDATE that the rendered arguments describe."""
-        return statement_spec(
-            "update",
-            {
-                "table": self.table,
-                "assignments": self.assignments,
-                "where": self.where,
-                "parameters": self.parameters,
-            },
-        )
+        self.take_statement(locals())
 
 
-class HiveAcidDeleteOperator(HiveAcidRowChangeOperator):
+class HiveAcidDeleteOperator(StatementOperator):
     """DELETE rows of a table.
 
     Args:
@@ -290,45 +177,22 @@ class HiveAcidDeleteOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Deletes rows of {table} in one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "where",
-        "parameters",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-        "where": "sql",
-        "parameters": "json",
-    }
+    statement_type = DeleteSpec
 
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        where: str | LeftOut = LEFT_OUT,
-        parameters: Mapping[str, Any] = {},
+        table: kinds.Table,
+        where: kinds.Condition = LEFT_OUT,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.where = where
-        self.parameters = parameters
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.optional_condition, where=where)
-        check_parameters_early(early, {"where": where, "parameters": parameters})
-
-    def build_job(self) -> StatementSpec:
-        """Return the spec of the DELETE that the rendered arguments describe."""
-        return statement_spec(
-            "delete", {"table": self.table, "where": self.where, "parameters": self.parameters}
-        )
+        self.take_statement(locals())
 
 
-class HiveAcidTruncateOperator(HiveAcidRowChangeOperator):
+class HiveAcidTruncateOperator(StatementOperator):
     """TRUNCATE a table or some of its partitions: remove all rows without reading them.
 
     Running queries can still read the old rows; cleaning removes the files later.
@@ -342,38 +206,21 @@ class HiveAcidTruncateOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Removes all rows of {table}, or of some of its partitions, in one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "partition",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
+    statement_type = TruncateSpec
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-    }
-
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        partition: Mapping[str, str | int] | LeftOut = LEFT_OUT,
+        table: kinds.Table,
+        partition: Annotated[
+            Mapping[str, str | int] | LeftOut,
+            Argument(statements.truncated_partition, check=_check_truncated_early),
+        ] = LEFT_OUT,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.partition = partition
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        if partition and partition is not LEFT_OUT:
-            statements.check_partition_early(early, partition, ())
-        else:
-            early.check(statements.truncated_partition, partition=partition)
-
-    def build_job(self) -> StatementSpec:
-        """Return the spec of the TRUNCATE that the rendered arguments describe."""
-        return statement_spec("truncate", {"table": self.table, "partition": self.partition})
+        self.take_statement(locals())
 
 
 class HiveAcidCompactOperator(WorkerFirstOperator):
@@ -412,64 +259,31 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
     returns = (
         "the status, and for each partition the kind of compaction, its directories and the reason"
     )
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "partition",
-        "choice",
-        "delta_count",
-        "delta_ratio",
-        "also_when",
-        "plan_only",
-        *WorkerFirstOperator.template_fields,
-    )
+    shows_statement = True
+    delta_count: int | str | None
+    delta_ratio: float | str | None
+    also_when: Mapping[str, float | str] | str | None
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-    }
-
+    @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
-        table: str,
-        partition: str | None = None,
-        choice: str = CompactionChoice.AUTO.value,
-        delta_count: int | str | None = None,
-        delta_ratio: float | str | None = None,
-        also_when: Mapping[str, float | str] | str | None = None,
-        plan_only: bool | str = False,
+        table: kinds.Table,
+        partition: kinds.PartitionName = None,
+        choice: kinds.Choice = CompactionChoice.AUTO.value,
+        delta_count: kinds.DeltaCount = None,
+        delta_ratio: kinds.DeltaRatio = None,
+        also_when: kinds.AlsoWhen = None,
+        plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.partition = partition
-        self.choice = choice
-        self.delta_count = delta_count
-        self.delta_ratio = delta_ratio
-        self.also_when = also_when
-        self.plan_only = plan_only
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.partition_name, partition=partition)
-        early.check(bind(arguments.choice, CompactionChoice), choice=choice)
-        early.check(arguments.delta_count, delta_count=delta_count)
-        early.check(arguments.delta_ratio, delta_ratio=delta_ratio)
-        early.check(arguments.also_when, also_when=also_when)
-        early.check(arguments.truth, plan_only=plan_only)
+        self.take_arguments(locals())
 
     def build_job(self) -> CompactSpec:
         """Return the spec of the compaction that the rendered arguments describe."""
-        given = arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)
-        return CompactSpec(
-            target=arguments.table_name(self.table),
-            partition=arguments.partition_name(self.partition),
-            choice=arguments.choice(CompactionChoice, self.choice, "choice"),
-            delta_count=given.delta_count,
-            delta_ratio=given.delta_ratio,
-            also_when=given.also_when,
-            plan_only=arguments.truth(self.plan_only, "plan_only"),
-        )
+        arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)  # not all are off
+        return CompactSpec(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Return the result if no partition is due, or the plan with `plan_only`.
@@ -511,51 +325,25 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
     returns = (
         "the status, and for each partition the directories that were removed or kept, and why"
     )
-    template_fields: Sequence[str] = given_fields(
-        "table",
-        "partition",
-        "retention_s",
-        "orphan_age_s",
-        "remove_unknown_after",
-        "plan_only",
-        *WorkerFirstOperator.template_fields,
-    )
 
+    @declaration
     def __init__(  # noqa: PLR0913 - the operator's interface
         self,
         *,
-        table: str,
-        partition: str | None = None,
-        retention_s: float | str = 0.0,
-        orphan_age_s: float | str = 86400.0,
-        remove_unknown_after: str | None = None,
-        plan_only: bool | str = False,  # not `dry_run`, which is a method of Airflow's operators
+        table: kinds.Table,
+        partition: kinds.PartitionName = None,
+        retention_s: kinds.Seconds = 0.0,
+        orphan_age_s: kinds.Seconds = 86400.0,
+        remove_unknown_after: kinds.UnknownAge = None,
+        plan_only: kinds.Switch = False,  # not `dry_run`, which is a method of Airflow's operators
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.partition = partition
-        self.retention_s = retention_s
-        self.orphan_age_s = orphan_age_s
-        self.remove_unknown_after = remove_unknown_after
-        self.plan_only = plan_only
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.partition_name, partition=partition)
-        early.check(arguments.number, retention_s=retention_s, orphan_age_s=orphan_age_s)
-        early.check(arguments.unknown_age, remove_unknown_after=remove_unknown_after)
-        early.check(arguments.truth, plan_only=plan_only)
+        self.take_arguments(locals())
 
     def build_job(self) -> CleanSpec:
         """Return the clean job's spec from the rendered arguments."""
-        return CleanSpec(
-            target=arguments.table_name(self.table),
-            partition=arguments.partition_name(self.partition),
-            retention_s=arguments.number(self.retention_s, "retention_s"),
-            orphan_age_s=arguments.number(self.orphan_age_s, "orphan_age_s"),
-            unknown_age_s=arguments.unknown_age(self.remove_unknown_after, "remove_unknown_after"),
-            plan_only=arguments.truth(self.plan_only, "plan_only"),
-        )
+        return CleanSpec(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
         """Clean the table, or plan the cleaning.

@@ -6,21 +6,15 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from airflow_hiveacid.operators.reporting.task_view import given_fields
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
-from airflow_hiveacid.operators.statements.specs import statement_spec
-from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.statements import arguments as statements
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.jobs.specs.statements import StatementSpec
+from airflow_hiveacid.jobs.specs.statements import LoadSpec
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import declaration
+from airflow_hiveacid.operators.row_change import StatementOperator
 
 
-class HiveAcidLoadOperator(HiveAcidRowChangeOperator):
+class HiveAcidLoadOperator(StatementOperator):
     """Run LOAD DATA: copy files into a table unchanged, without reading their rows.
 
     The files must have the table's format, ORC or Parquet, and the table's columns. All files are
@@ -36,50 +30,17 @@ class HiveAcidLoadOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Copies files into {table}, without reading their rows, in one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "location",
-        "partition",
-        "overwrite",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
+    statement_type = LoadSpec
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-    }
-
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        location: str,
-        partition: Mapping[str, str | int | None] = {},
-        overwrite: bool | str = False,
+        table: kinds.Table,
+        location: kinds.Text,
+        partition: kinds.PartitionValues = kinds.NO_VALUES,
+        overwrite: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.location = location
-        self.partition = partition
-        self.overwrite = overwrite
-        self._nulls = statements.null_columns(partition)
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.text, location=location)
-        statements.check_partition_early(early, partition, self._nulls)
-        early.check(arguments.truth, overwrite=overwrite)
-
-    def build_job(self) -> StatementSpec:
-        """Return the spec of the LOAD DATA that the rendered arguments describe."""
-        return statement_spec(
-            "load",
-            {
-                "table": self.table,
-                "location": self.location,
-                "partition": self.partition,
-                "overwrite": self.overwrite,
-            },
-            nulls=self._nulls if self.is_literal(self.partition) else (),
-        )
+        self.take_statement(locals())

@@ -11,14 +11,15 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow.sdk.bases.xcom import BaseXCom
 
 from airflow_hiveacid.format.errors import ErasureNotProvedError
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, declaration
 from airflow_hiveacid.operators.reporting.plan_text import erasure_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.parameters import check_early, job_with
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
 
 
@@ -61,44 +62,28 @@ class HiveAcidProveErasureOperator(HiveAcidSparkOperator):
         "whether the erasure is proved, the numbers of files, and the files that still store such"
         " rows or cannot be read, with the reasons"
     )
-    template_fields: Sequence[str] = given_fields(
-        "table", "where", "parameters", "locations", *HiveAcidSparkOperator.template_fields
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "conf": "json",
-        "where": "sql",
-        "parameters": "json",
-    }
     keeps_whole_result = True
 
+    table: str
+    parameters: Mapping[str, Any]
+
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        where: str,
-        parameters: Mapping[str, Any] = {},
-        locations: Sequence[str] | str = (),
+        table: kinds.Table,
+        where: Annotated[str, Argument(arguments.condition, shown_as="sql")],
+        parameters: kinds.Parameters = kinds.NO_VALUES,
+        locations: kinds.Names = (),
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.where = where
-        self.parameters = parameters
-        self.locations = locations
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.condition, where=where)
-        early.check(arguments.names, locations=locations)
-        check_early(early, parameters, [where])
+        self.take_arguments(locals())
+        check_early(self.early_checks, parameters, [where])
 
     def build_job(self) -> ProveErasureSpec:
         """Return the spec of the proof that the rendered arguments describe."""
-        spec = ProveErasureSpec(
-            target=arguments.table_name(self.table),
-            where=arguments.condition(self.where, "where"),
-            locations=arguments.names(self.locations, "locations"),
-        )
-        return job_with(spec, self.parameters)
+        return job_with(ProveErasureSpec(**self.job_arguments()), self.parameters)
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return the numbers of files, and one line for each file that still stores such rows."""

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
-from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
+from airflow_hiveacid.operators.declaration import Argument, declaration, setting
+from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_hiveacid.jobs.specs.job import JobSpec
 
 _WRITTEN = ("inserts", "changes", "overwrites")
 _LISTS = ("reads", *_WRITTEN)
+
+_Tables = Annotated[Sequence[str], setting(arguments.table_names)]
+
+
+def _program_arguments(value: object, argument: str) -> tuple[str, ...]:
+    """Return the texts of a program's arguments.
+
+    Raises:
+        ConfigurationError: the value is not a list, or an entry is None, which has no text.
+    """
+    if not isinstance(value, list | tuple) or None in value:
+        raise ConfigurationError(f"{argument} must be a list without None, found {value!r}")
+    return tuple(map(str, value))
 
 
 class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
@@ -40,44 +53,32 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Runs a PySpark program whose statements form one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "application",
-        "application_args",
-        *_LISTS,
-        *HiveAcidRowChangeOperator.template_fields,
-    )
+    application: str
 
+    @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
-        application: str,
-        application_args: Sequence[str] = (),
-        reads: Sequence[str] = (),
-        inserts: Sequence[str] = (),
-        changes: Sequence[str] = (),
-        overwrites: Sequence[str] = (),
+        application: Annotated[str, Argument()],
+        application_args: Annotated[
+            Sequence[str], Argument(_program_arguments, field="arguments")
+        ] = (),
+        reads: _Tables = (),
+        inserts: _Tables = (),
+        changes: _Tables = (),
+        overwrites: _Tables = (),
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(application=application, application_args=application_args, **kwargs)
-        self.reads = reads
-        self.inserts = inserts
-        self.changes = changes
-        self.overwrites = overwrites
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(_program_arguments, application_args=application_args)
+        self.take_arguments(locals())
         given = {name: getattr(self, name) for name in _LISTS}
-        early.check(arguments.table_names, **given)
         if all(map(arguments.is_settled, given.values())):
-            early.check(lambda *_: self._tables(), **{", ".join(_LISTS): inserts})
+            self.early_checks.check(lambda *_: self._tables(), **{", ".join(_LISTS): inserts})
 
     def build_job(self) -> ProgramSpec:
         """Return the spec of the program that the rendered arguments describe."""
-        return ProgramSpec(
-            application=self.application,
-            arguments=_program_arguments(self.application_args, "application_args"),
-            digest=_digest(self.application),
-            **self._tables(),
-        )
+        values = {**self.job_arguments(), **self._tables()}
+        return ProgramSpec(**values, digest=_digest(self.application))
 
     @property
     def map_label(self) -> str:
@@ -93,7 +94,7 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
         return spec.job.application, spec.job.arguments
 
     def _tables(self) -> dict[str, tuple[str, ...]]:
-        found = {name: arguments.table_names(getattr(self, name), name) for name in _LISTS}
+        found: dict[str, tuple[str, ...]] = {name: self.value_of(name) for name in _LISTS}
         if not any(found[name] for name in _WRITTEN):
             raise ConfigurationError(
                 "no table is listed in inserts, changes or overwrites: list each table that the"
@@ -109,17 +110,6 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
                     )
                 seen[table] = name
         return found
-
-
-def _program_arguments(value: object, argument: str) -> tuple[str, ...]:
-    """Return the texts of a program's arguments.
-
-    Raises:
-        ConfigurationError: the value is not a list, or an entry is None, which has no text.
-    """
-    if not isinstance(value, list | tuple) or None in value:
-        raise ConfigurationError(f"{argument} must be a list without None, found {value!r}")
-    return tuple(map(str, value))
 
 
 def _digest(application: str) -> str:

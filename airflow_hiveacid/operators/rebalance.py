@@ -6,20 +6,31 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, declaration
 from airflow_hiveacid.operators.reporting.plan_text import rebalance_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.rebalancing import MOST_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_hiveacid.jobs.results import JobResult
+
+
+def _buckets(value: int | str, argument: str) -> int:
+    found = arguments.whole_number(value, argument)
+    if not 1 <= found <= MOST_FILES:
+        raise ConfigurationError(f"{argument} must be from 1 to {MOST_FILES}, found {found}")
+    return found
+
+
+def _lower_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
+    return tuple(name.lower() for name in arguments.names(value, argument))
 
 
 class HiveAcidRebalanceOperator(HiveAcidRowChangeOperator):
@@ -54,64 +65,26 @@ class HiveAcidRebalanceOperator(HiveAcidRowChangeOperator):
 
     does = "Spreads the rows of {table} evenly over files; its rows do not change."
     returns = "the status, the write ID, and the numbers of files and rows of each partition"
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "partition",
-        "buckets",
-        "order_by",
-        "plan_only",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
+    shows_statement = True
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-    }
-
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        partition: str | None = None,
-        buckets: int | str | None = None,
-        order_by: Sequence[str] | str = (),
-        plan_only: bool | str = False,
+        table: kinds.Table,
+        partition: kinds.PartitionName = None,
+        buckets: Annotated[int | str | None, Argument(arguments.or_none(_buckets))] = None,
+        order_by: Annotated[Sequence[str] | str, Argument(_lower_names)] = (),
+        plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.partition = partition
-        self.buckets = buckets
-        self.order_by = order_by
-        self.plan_only = plan_only
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(arguments.partition_name, partition=partition)
-        early.check(_buckets, buckets=buckets)
-        early.check(arguments.names, order_by=order_by)
-        early.check(arguments.truth, plan_only=plan_only)
+        self.take_arguments(locals())
 
     def build_job(self) -> RebalanceSpec:
         """Return the spec of the rebalance that the rendered arguments describe."""
-        order_by = arguments.names(self.order_by, "order_by")
-        return RebalanceSpec(
-            target=arguments.table_name(self.table),
-            partition=arguments.partition_name(self.partition),
-            buckets=_buckets(self.buckets, "buckets"),
-            order_by=tuple(name.lower() for name in order_by),
-            plan_only=arguments.truth(self.plan_only, "plan_only"),
-        )
+        return RebalanceSpec(**self.job_arguments())
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that the job has rewritten or left."""
         return rebalance_lines(result.details)
-
-
-def _buckets(value: int | str | None, argument: str) -> int | None:
-    if value is None:
-        return None
-    found = arguments.whole_number(value, argument)
-    if not 1 <= found <= MOST_FILES:
-        raise ConfigurationError(f"{argument} must be from 1 to {MOST_FILES}, found {found}")
-    return found

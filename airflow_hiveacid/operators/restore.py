@@ -6,14 +6,14 @@ Example:
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
@@ -57,41 +57,23 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
 
     does = "Restores {table} to an earlier version in one transaction."
     returns = "the status, the write ID, and the number of changed rows of each partition"
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        *_WHICH,
-        "plan_only",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
+    shows_statement = True
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-    }
-
+    @declaration
     def __init__(
         self,
         *,
-        table: str,
-        version: int | str | LeftOut = LEFT_OUT,
-        timestamp: datetime | str | LeftOut = LEFT_OUT,
-        tag: str | LeftOut = LEFT_OUT,
-        plan_only: bool | str = False,
+        table: kinds.Table,
+        version: kinds.Version = LEFT_OUT,
+        timestamp: kinds.Moment = LEFT_OUT,
+        tag: Annotated[
+            str | LeftOut, setting(arguments.or_left_out(arguments.tag_name))
+        ] = LEFT_OUT,
+        plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.version = version
-        self.timestamp = timestamp
-        self.tag = tag
-        self.plan_only = plan_only
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(_version, version=version)
-        early.check(_timestamp, timestamp=timestamp)
-        early.check(_tag, tag=tag)
-        early.check(arguments.truth, plan_only=plan_only)
+        self.take_arguments(locals())
         given = [name for name in _WHICH if getattr(self, name) is not LEFT_OUT]
         if len(given) != 1:
             raise ConfigurationError(
@@ -101,35 +83,9 @@ class HiveAcidRestoreOperator(HiveAcidRowChangeOperator):
 
     def build_job(self) -> RestoreSpec:
         """Return the spec of the restore that the rendered arguments describe."""
-        version = VersionSpec.of(
-            _version(self.version, "version"),
-            _timestamp(self.timestamp, "timestamp"),
-            _tag(self.tag, "tag"),
-        )
-        return RestoreSpec(
-            target=arguments.table_name(self.table),
-            version=version.text(),
-            plan_only=arguments.truth(self.plan_only, "plan_only"),
-        )
+        version = VersionSpec.of(*map(self.value_of, _WHICH))
+        return RestoreSpec(**self.job_arguments(), version=version.text())
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each partition that the job has changed or would change."""
         return restore_lines(result.details)
-
-
-def _version(value: int | str | LeftOut, argument: str) -> int | None:
-    return None if isinstance(value, LeftOut) else arguments.version(value, argument)
-
-
-def _timestamp(value: datetime | str | LeftOut, argument: str) -> datetime | None:
-    if isinstance(value, LeftOut):
-        return None
-    if not isinstance(value, datetime):
-        arguments.text(value, argument)
-    return VersionSpec.of(timestamp=value).timestamp
-
-
-def _tag(value: str | LeftOut, argument: str) -> str | None:
-    if isinstance(value, LeftOut):
-        return None
-    return VersionSpec.of(tag=arguments.text(value, argument)).tag

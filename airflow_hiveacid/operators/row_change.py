@@ -1,17 +1,26 @@
-"""Base class of the operators that change rows, with the arguments for repeated runs."""
+"""Base classes of the operators that change rows: arguments for repeated runs, and statements."""
 
 from __future__ import annotations
 
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.statements.specs import (
+    PARAMETERS,
+    Form,
+    check_parameters_early,
+    one_of_several,
+)
 from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.plan.statements.arguments import null_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
+
+    from airflow_hiveacid.jobs.specs.statements import StatementSpec
 
 
 class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
@@ -26,31 +35,49 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
             days.
     """
 
-    template_fields: Sequence[str] = given_fields(
-        "on_rerun",
-        "ledger_retention_s",
-        *HiveAcidSparkOperator.template_fields,
-    )
-
+    @declaration
     def __init__(
         self,
         *,
-        on_rerun: str = OnRerun.APPLY.value,
-        ledger_retention_s: float | str = 30 * 86400.0,
+        on_rerun: Annotated[str, setting(bind(arguments.choice, OnRerun))] = OnRerun.APPLY.value,
+        ledger_retention_s: Annotated[float | str, setting(arguments.retention)] = 30 * 86400.0,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.on_rerun = on_rerun
-        self.ledger_retention_s = ledger_retention_s
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(bind(arguments.choice, OnRerun), on_rerun=on_rerun)
-        early.check(arguments.retention, ledger_retention_s=ledger_retention_s)
+        self.take_arguments(locals())
 
     def rerun_terms(self) -> dict[str, Any]:
         """Return the JobSpec fields that say what to do if the job has been done before."""
-        return {
-            "on_rerun": arguments.choice(OnRerun, self.on_rerun, "on_rerun"),
-            "ledger_retention_s": arguments.retention(
-                self.ledger_retention_s, "ledger_retention_s"
-            ),
+        return {name: self.value_of(name) for name in ("on_rerun", "ledger_retention_s")}
+
+
+class StatementOperator(HiveAcidRowChangeOperator):
+    """Run one statement; a task with several statements takes a mapping of the same arguments."""
+
+    shows_statement = True
+    statement_type: ClassVar[type[StatementSpec]]
+    """The type of the statement's spec."""
+
+    @classmethod
+    def form(cls) -> Form:
+        """Return the statement's arguments and the type of its spec."""
+        own = {
+            name: argument
+            for name, argument in cls.argument_table.items()
+            if argument.in_job or name == PARAMETERS
         }
+        return Form(spec=cls.statement_type, arguments=own)
+
+    def take_statement(self, given: Mapping[str, Any]) -> None:
+        """Take the arguments of the statement as by `take_arguments`; check its parameters."""
+        self.take_arguments(given)
+        self._nulls = null_columns(given.get("partition"))
+        check_parameters_early(self.early_checks, given)
+
+    def build_job(self) -> StatementSpec:
+        """Return the spec of the statement that the rendered arguments describe."""
+        form = self.form()
+        given = {name: getattr(self, name) for name in form.arguments}
+        nulls = self._nulls if self.is_literal(given.get("partition")) else frozenset[str]()
+        spec, _ = one_of_several(form, given, nulls=nulls)
+        return spec

@@ -16,10 +16,10 @@ import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import conf
+from airflow.sdk import RetryPolicy, conf
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 
 from airflow_hiveacid.format.attempts import AttemptId
@@ -39,6 +39,8 @@ from airflow_hiveacid.jobs.scratch import scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import locked
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.links import (
     DriverLinks,
@@ -53,7 +55,6 @@ from airflow_hiveacid.operators.reporting.short_traceback import with_short_trac
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
-    given_fields,
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission import provider_names
@@ -85,10 +86,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Context, RetryPolicy
+    from airflow.sdk import Context
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.operators.reporting.outlets import RerunTerms
@@ -100,19 +101,12 @@ _SPARK_CONNECTION: Final = "spark_default"
 # The longest waits for the kill of a driver: in a signal handler, and at the end of a process.
 _LAST_S: Final = 1.0
 _END_S: Final = 30.0
-_SIZING: Final = (
-    "total_executor_cores",
-    "executor_cores",
-    "executor_memory",
-    "driver_memory",
-    "num_executors",
-    "archives",
-    "repositories",
-    "yarn_queue",
-)
+_Text = Annotated[str | None, setting()]
+_Number = Annotated[float | str | None, setting(arguments.or_none(arguments.number))]
+_Cores = Annotated[int | str | None, setting()]
 
 
-class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
+class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSubmitOperator):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the
@@ -151,50 +145,44 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
             for memory, cores and executors.
     """
 
-    template_fields: Sequence[str] = given_fields(
-        "lock_timeout_s",
-        "conflict_policy",
-        "heartbeat_s",
-        "hive_acid_conn_id",
-        "spark_conn_id",
-        "result_dir",
-        "start_timeout_s",
-        "spark_bin_dir",
-        "deploy_mode",
-        *_SIZING,
-        *SparkSubmitOperator.template_fields,
-    )
-
+    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json"}
     operator_extra_links = (*TaskView.operator_extra_links, SparkApplicationLink(), SparkUiLink())
 
     keeps_whole_result: ClassVar[bool] = False
     """True if the result directory, if any, always gets the whole result."""
 
+    hive_acid_conn_id: str
+    spark_conn_id: str
+    spark_bin_dir: str | None
+    result_dir: str | None
+    deploy_mode: str | None
+
+    @declaration
     def __init__(  # noqa: PLR0913 - named one by one so that default_args apply to them
         self,
         *,
-        hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
-        spark_conn_id: str | None = None,
+        hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
+        spark_conn_id: _Text = None,
         conn_id: str | None = None,
-        spark_bin_dir: str | None = None,
-        lock_timeout_s: float | str | None = None,
-        conflict_policy: str | None = None,
-        heartbeat_s: float | str | None = None,
-        result_dir: str | None = None,
-        start_timeout_s: float | str | None = None,
+        spark_bin_dir: _Text = None,
+        lock_timeout_s: _Number = None,
+        conflict_policy: Annotated[str | None, setting(arguments.optional_policy)] = None,
+        heartbeat_s: _Number = None,
+        result_dir: _Text = None,
+        start_timeout_s: _Number = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         map_index_template: str | None = MAP_INDEX_TEMPLATE,
         name: str = "",
-        total_executor_cores: int | str | None = None,
-        executor_cores: int | str | None = None,
-        executor_memory: str | None = None,
-        driver_memory: str | None = None,
-        num_executors: int | str | None = None,
-        archives: str | None = None,
-        repositories: str | None = None,
-        yarn_queue: str | None = None,
-        deploy_mode: str | None = None,
+        total_executor_cores: _Cores = None,
+        executor_cores: _Cores = None,
+        executor_memory: _Text = None,
+        driver_memory: _Text = None,
+        num_executors: _Cores = None,
+        archives: _Text = None,
+        repositories: _Text = None,
+        yarn_queue: _Text = None,
+        deploy_mode: _Text = None,
         **kwargs: Any,  # noqa: ANN401 - passed on to the Spark provider's operator
     ) -> None:
         super().__init__(
@@ -216,37 +204,14 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
                 f"task {self.task_id!r}: conn_id is {conn_id!r} and spark_conn_id is"
                 f" {spark_conn_id!r}; they mean the same, so give only one of them"
             )
-        self.hive_acid_conn_id = hive_acid_conn_id
-        self.spark_conn_id = spark_conn_id or conn_id or _SPARK_CONNECTION
-        self.spark_bin_dir = spark_bin_dir
-        self.lock_timeout_s = lock_timeout_s
-        self.conflict_policy = conflict_policy
-        self.heartbeat_s = heartbeat_s
-        self.result_dir = result_dir
-        self.total_executor_cores = total_executor_cores
-        self.executor_cores = executor_cores
-        self.executor_memory = executor_memory
-        self.driver_memory = driver_memory
-        self.num_executors = num_executors
-        self.archives = archives
-        self.repositories = repositories
-        self.yarn_queue = yarn_queue
-        self.deploy_mode = deploy_mode
-        self.start_timeout_s = start_timeout_s
+        spark_conn_id = spark_conn_id or conn_id or _SPARK_CONNECTION
+        self.take_arguments(locals())
         self.deferrable = deferrable
         self.driver_links = DriverLinks()
         self._progress = Progress()
         self._spec: JobSpec | None = None
         self._submitter: Submitter | None = None
         self._is_killed = False
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(
-            arguments.optional_number,
-            lock_timeout_s=lock_timeout_s,
-            heartbeat_s=heartbeat_s,
-            start_timeout_s=start_timeout_s,
-        )
-        early.check(arguments.optional_policy, conflict_policy=conflict_policy)
 
     def build_job(self) -> Job:
         """Return the spec of the operator's only job, from the rendered arguments.
@@ -383,7 +348,7 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
 
     def lock_timeout(self, settings: MetastoreSettings) -> float:
         """Return the longest wait for locks, in seconds."""
-        found = arguments.optional_number(self.lock_timeout_s, "lock_timeout_s")
+        found: float | None = self.value_of("lock_timeout_s")
         return settings.lock_timeout_s if found is None else found
 
     def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
@@ -588,10 +553,10 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
             metastore=settings.endpoint,
             job=job,
             lock_timeout_s=self.lock_timeout(settings),
-            conflict_policy=arguments.optional_policy(self.conflict_policy, "conflict_policy"),
+            conflict_policy=self.value_of("conflict_policy"),
             default_conflict_policy=settings.conflict_policy,
             allow_unsafe_expressions=settings.allow_unsafe_expressions,
-            heartbeat_s=arguments.optional_number(self.heartbeat_s, "heartbeat_s"),
+            heartbeat_s=self.value_of("heartbeat_s"),
             result_uri=None if result_file is None else result_file.uri,
             start_timeout_s=self._bounds().start_s,
         )
@@ -639,7 +604,7 @@ class HiveAcidSparkOperator(ValueRendering, TaskView, SparkSubmitOperator):
         return SparkArguments(**kept, **{name: getattr(self, name) for name in names})
 
     def _bounds(self) -> Bounds:
-        given = arguments.optional_number(self.start_timeout_s, "start_timeout_s")
+        given = self.value_of("start_timeout_s")
         if given is None:
             option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_S))
             given = arguments.number(option, "option start_timeout_s of section [hiveacid]")

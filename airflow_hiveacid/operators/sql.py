@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import TaskKilledError
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.plan_text import answer_lines, compaction_lines
-from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore, what_came_of
 from airflow_hiveacid.operators.statements.notes import Order, StatementNote
@@ -30,7 +31,6 @@ from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
     check_values_early,
-    read_parameters,
     stand_ins,
 )
 from airflow_hiveacid.sql.script import read_script
@@ -75,47 +75,36 @@ class HiveAcidSqlOperator(HiveAcidRowChangeOperator):
     returns = (
         "the status, rows, files, bytes and write IDs of each statement, or the rows of a query"
     )
-    template_fields: Sequence[str] = given_fields(
-        "sql",
-        "database",
-        "parameters",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
+    sql: str
+    database: str | None
     template_ext: Sequence[str] = (".sql",)
     file_fields = ("sql",)
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "conf": "json",
-        "sql": "sql",
-        "parameters": "json",
-    }
 
+    @declaration
     def __init__(
         self,
         *,
-        sql: str,
-        database: str | None = None,
-        parameters: Mapping[str, Any] = {},
+        sql: Annotated[str, setting(check=kinds.checked_with_sql, shown_as="sql")],
+        database: Annotated[str | None, setting()] = None,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.sql = sql
-        self.database = database
-        self.parameters = parameters
+        self.take_arguments(locals())
         self._statements: Sequence[Statement] = ()
         self._order: Order | None = None
         is_file = names_file(sql, self.template_ext)
-        early = arguments.EarlyChecks(self.task_id)
         # The markers of a `.sql` file are unknown before the task reads the file.
         is_known = (
             arguments.is_settled(database) and not is_file and isinstance(parameters, Mapping)
         )
-        check_values_early(early, parameters)
+        check_values_early(self.early_checks, parameters)
         if is_known:
-            early.check(bind(self._read, given=stand_ins(parameters)), sql=sql)
+            self.early_checks.check(bind(self._read, given=stand_ins(parameters)), sql=sql)
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
         """Return the Spark jobs and metastore statements of the rendered SQL text."""
-        self._statements = self._read(self.sql, "sql", read_parameters(self.parameters))
+        self._statements = self._read(self.sql, "sql", self.value_of("parameters"))
         return [statement.job for statement in self._statements]
 
     def run_one(

@@ -12,21 +12,21 @@ Example:
 from __future__ import annotations
 
 import enum
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, RetryPolicy
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration, one_of
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
-    given_fields,
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
@@ -36,10 +36,8 @@ from airflow_hiveacid.plan.keeping import duration
 from airflow_hiveacid.plan.statements.text import as_of, name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Context, RetryPolicy
+    from airflow.sdk import Context
 
 
 class TagAction(enum.Enum):
@@ -50,7 +48,11 @@ class TagAction(enum.Enum):
     DROP = "drop"
 
 
-class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
+def _seconds(value: str, argument: str) -> float:
+    return duration(arguments.text(value, argument), argument)
+
+
+class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOperator):
     """Make, move or drop a tag: a named version of a table whose files are kept.
 
     Hive no longer compacts or cleans a tagged table; use `HiveAcidCompactOperator` and
@@ -83,65 +85,44 @@ class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
 
     does = "Makes, moves or drops a tag of {table}: a name that keeps a version readable."
     returns = "the tag's name, version and expiry"
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "table",
-        "name",
-        "action",
-        "version",
-        "timestamp",
-        "expires",
-        "keep_for",
-        "hive_acid_conn_id",
-    )
+    shows_statement = True
+    table: str
+    action: str
+    keep_for: str | LeftOut
+    hive_acid_conn_id: str
 
-    template_fields_renderers: ClassVar[dict[str, str]] = {"statement": "sql"}
-
+    @declaration
     def __init__(  # noqa: PLR0913 - each is a separate choice
         self,
         *,
-        table: str,
-        name: str,
-        action: str = TagAction.MAKE.value,
-        version: int | str | LeftOut = LEFT_OUT,
-        timestamp: datetime | str | LeftOut = LEFT_OUT,
-        expires: datetime | str | LeftOut = LEFT_OUT,
-        keep_for: str | LeftOut = LEFT_OUT,
-        hive_acid_conn_id: str = HiveAcidHook.default_conn_name,
+        table: kinds.Table,
+        name: Annotated[str, Argument(arguments.tag_name)],
+        action: Annotated[str, one_of(TagAction)] = TagAction.MAKE.value,
+        version: kinds.Version = LEFT_OUT,
+        timestamp: kinds.Moment = LEFT_OUT,
+        expires: kinds.Moment = LEFT_OUT,
+        keep_for: Annotated[str | LeftOut, Argument(arguments.or_left_out(_seconds))] = LEFT_OUT,
+        hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         map_index_template: str | None = MAP_INDEX_TEMPLATE,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(retry_policy=retry_policy, map_index_template=map_index_template, **kwargs)
-        self.table = table
-        self.name = name
-        self.action = action
-        self.version = version
-        self.timestamp = timestamp
-        self.expires = expires
-        self.keep_for = keep_for
-        self.hive_acid_conn_id = hive_acid_conn_id
+        self.take_arguments(locals())
         self._tagged: int | None = None
-        early = arguments.EarlyChecks(self.task_id)
-        early.check(arguments.table_name, table=table)
-        early.check(_name, name=name)
-        early.check(_action, action=action)
-        early.check(_number, version=version)
-        early.check(_moment, timestamp=timestamp, expires=expires)
-        early.check(_seconds, keep_for=keep_for)
         self._check_together()
 
     def statement_text(self) -> str:
         """Return the task as SQL text, in Hive's syntax for tags of Iceberg tables."""
-        table, name = arguments.table_name(self.table), name_text(_name(self.name, "name"))
-        action = _action(self.action, "action")
+        table, name = self.value_of("table"), name_text(self.value_of("name"))
+        action = self.value_of("action")
         if action is TagAction.DROP:
             return f"ALTER TABLE {table} DROP TAG IF EXISTS {name}"
-        moment = _moment(self.timestamp, "timestamp")
-        version = as_of(VersionSpec.of(_number(self.version, "version"), moment))
+        moment = self.value_of("timestamp")
+        version = as_of(VersionSpec.of(self.value_of("version"), moment))
         verb = "CREATE OR REPLACE TAG" if action is TagAction.MOVE else "CREATE TAG"
         kept = "" if self.keep_for is LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
-        expires = _moment(self.expires, "expires")
+        expires = self.value_of("expires")
         until = "" if expires is None else f" -- until {expires.isoformat()}"
         return f"ALTER TABLE {table} {verb} {name}{version}{kept}{until}"
 
@@ -157,8 +138,8 @@ class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
             HiveAcidError: any other error of `make_tag`.
         """
         self._check_together()
-        table, name = arguments.table_name(self.table), _name(self.name, "name")
-        action = _action(self.action, "action")
+        table, name = self.value_of("table"), self.value_of("name")
+        action = self.value_of("action")
         hook = HiveAcidHook(self.hive_acid_conn_id)
         if action is TagAction.DROP:
             is_gone = hook.drop_tag(table, name)
@@ -166,14 +147,14 @@ class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
                 "tag %r of %s %s", name, table, "was dropped" if is_gone else "does not exist"
             )
             return {"table": table, "tag": name, "version": None, "expires": None}
-        generation, moment = generation_of(context), _moment(self.timestamp, "timestamp")
-        expires = _moment(self.expires, "expires")
+        generation, moment = generation_of(context), self.value_of("timestamp")
+        expires = self.value_of("expires")
         tag = hook.make_tag(
             table,
             name,
-            VersionSpec.of(_number(self.version, "version"), moment),
+            VersionSpec.of(self.value_of("version"), moment),
             expires_s=None if expires is None else expires.timestamp(),
-            keep_for_s=_seconds(self.keep_for, "keep_for"),
+            keep_for_s=self.value_of("keep_for"),
             made_by=f"{key_of(context)}+{generation}" if generation else key_of(context),
             moves=action is TagAction.MOVE,
         )
@@ -191,7 +172,7 @@ class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
         """Return the table for OpenLineage, whose provider also calls this when the task ends."""
         from airflow_hiveacid.operators.reporting.lineage import lineage_of_version  # noqa: PLC0415 - for tasks only
 
-        table = arguments.table_name(self.table)
+        table = self.value_of("table")
         return lineage_of_version(self.hive_acid_conn_id, table, self._tagged)
 
     def _check_together(self) -> None:
@@ -208,34 +189,8 @@ class HiveAcidTagOperator(ValueRendering, TaskView, BaseOperator):
         if wrong is not None:
             raise ConfigurationError(f"task {self.task_id!r}: {wrong} are mutually exclusive")
         is_known = any(given) and arguments.is_settled(self.action)
-        if is_known and _action(self.action, "action") is TagAction.DROP:
+        if is_known and self.value_of("action") is TagAction.DROP:
             found = " and ".join(names[0] for names in given if names)
             raise ConfigurationError(
                 f"task {self.task_id!r}: action drop needs only the name; remove {found}"
             )
-
-
-def _name(value: str, argument: str) -> str:
-    return VersionSpec.of(tag=arguments.text(value, argument)).tag or ""
-
-
-def _action(value: str, argument: str) -> TagAction:
-    return arguments.choice(TagAction, value, argument)
-
-
-def _number(value: int | str | LeftOut, argument: str) -> int | None:
-    return None if isinstance(value, LeftOut) else arguments.version(value, argument)
-
-
-def _moment(value: datetime | str | LeftOut, argument: str) -> datetime | None:
-    if isinstance(value, LeftOut):
-        return None
-    if not isinstance(value, datetime):
-        arguments.text(value, argument)
-    return VersionSpec.of(timestamp=value).timestamp
-
-
-def _seconds(value: str | LeftOut, argument: str) -> float | None:
-    if isinstance(value, LeftOut):
-        return None
-    return duration(arguments.text(value, argument), argument)

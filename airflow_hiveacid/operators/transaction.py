@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
@@ -26,21 +26,33 @@ from airflow_hiveacid.jobs.specs.statements import (
     StatementSpec,
     TransactionSpec,
 )
+from airflow_hiveacid.operators import kinds
+from airflow_hiveacid.operators.declaration import declaration, setting
+from airflow_hiveacid.operators.hive_acid import (
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMergeOperator,
+    HiveAcidTruncateOperator,
+    HiveAcidUpdateOperator,
+)
+from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.rendering import names_file
-from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL, given_fields
-from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
+from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
+from airflow_hiveacid.operators.row_change import (
+    HiveAcidRowChangeOperator,
+    StatementOperator,
+)
 from airflow_hiveacid.operators.statements.specs import (
+    Form,
     check_names,
     check_parameters_early,
     one_of_several,
-    reads_of,
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as parts
 from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
     check_values_early,
-    read_parameters,
     stand_ins,
 )
 from airflow_hiveacid.plan.statements.text import statement_text
@@ -51,6 +63,15 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.parameters import Parameter
 
 _Part = StatementSpec | MultiInsertSpec
+
+_STATEMENTS: Final[Mapping[str, type[StatementOperator]]] = {
+    "insert": HiveAcidInsertOperator,
+    "update": HiveAcidUpdateOperator,
+    "delete": HiveAcidDeleteOperator,
+    "truncate": HiveAcidTruncateOperator,
+    "load": HiveAcidLoadOperator,
+    "merge": HiveAcidMergeOperator,
+}
 
 
 class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
@@ -72,36 +93,29 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
     """
 
     does = "Runs several statements as one transaction."
-    template_fields: Sequence[str] = given_fields(
-        "statement",
-        "statements",
-        "database",
-        "parameters",
-        *HiveAcidRowChangeOperator.template_fields,
-    )
+    shows_statement = True
     template_ext: Sequence[str] = (".sql",)
     file_fields = ("statements",)
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "statement": "sql",
-        "conf": "json",
-        "statements": "json",
-        "parameters": "json",
-    }
+    statements: Sequence[str | Mapping[str, Mapping[str, Any]]]
+    database: str | None
+    parameters: Mapping[str, Any]
 
+    @declaration
     def __init__(
         self,
         *,
-        statements: Sequence[str | Mapping[str, Mapping[str, Any]]],
-        database: str | None = None,
-        parameters: Mapping[str, Any] = {},
+        statements: Annotated[
+            Sequence[str | Mapping[str, Mapping[str, Any]]],
+            setting(check=kinds.checked_with_sql, shown_as="json"),
+        ],
+        database: Annotated[str | None, setting()] = None,
+        parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.statements = statements
-        self.database = database
-        self.parameters = parameters
+        self.take_arguments(locals())
         self._nulls = _nulls_of(statements)
-        early = arguments.EarlyChecks(self.task_id)
+        early = self.early_checks
         is_known = arguments.is_settled(database) and not self._names_files(statements)
         check_values_early(early, parameters)
         names = parameters if _is_mapping(parameters) else None
@@ -112,7 +126,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
 
     def build_job(self) -> TransactionSpec:
         """Return the spec of the transaction that the rendered statements describe."""
-        return self._read(self.statements, "statements", read_parameters(self.parameters))
+        return self._read(self.statements, "statements", self.value_of("parameters"))
 
     def statement_text(self) -> str:
         """Return all statements as SQL text; statements that were given as SQL are unchanged."""
@@ -125,7 +139,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 kind, values = _only_key(entry, f"statements[{at}]")
                 nulls = self._nulls_at(at)
                 spec, _ = one_of_several(
-                    kind, values, nulls=nulls, others=read_parameters(self.parameters)
+                    _form_of(kind), values, nulls=nulls, others=self.value_of("parameters")
                 )
                 texts.append(statement_text(spec))
         return ";\n".join(texts) + ";"
@@ -152,7 +166,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 nulls = self._nulls_at(at)
                 where = f"{where}[{kind!r}]"
                 one, used = one_of_several(
-                    kind, values, where=where, nulls=nulls, others=given_values
+                    _form_of(kind), values, where=where, nulls=nulls, others=given_values
                 )
                 found.append(one)
             named |= used
@@ -214,9 +228,8 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             where = f"statements[{at}]"
             if isinstance(entry, Mapping):
                 early.check(_check_shape, **{where: _without_values(entry)})
-                nulls = self._nulls_at(at)
                 for kind, values in entry.items():
-                    _check_values(early, kind, values, f"{where}[{kind!r}]", nulls)
+                    _check_values(early, kind, values, f"{where}[{kind!r}]")
                     if isinstance(values, Mapping) and parameters is not None:
                         argument = f"{where}[{kind!r}]"
                         check_parameters_early(early, values, argument, others=parameters)
@@ -231,29 +244,25 @@ def _check_values(
     kind: str,
     values: object,
     where: str,
-    nulls: frozenset[str],
 ) -> None:
     if not isinstance(values, Mapping):
         return  # the mapping is the result of a different task, so it is unknown here
-    for name, read in reads_of(kind, nulls).items():
-        if name not in values:
-            continue
-        match name:
-            case "source":
-                parts.check_source_early(early, values[name])
-            case "clauses":
-                parts.check_clauses_early(early, values[name])
-            case "partition":
-                parts.check_partition_early(early, values[name], nulls)
-            case "parameters":
-                pass  # parameters are checked together with the SQL text that uses them
-            case _:
-                early.check(read, **{f"{where}[{name!r}]": values[name]})
+    form = _form_of(kind)
+    for name, value in values.items():
+        # Parameters are checked together with the SQL text that uses them.
+        if (argument := form.arguments.get(name)) is not None:
+            argument.check_early(early, f"{where}[{name!r}]", value)
+
+
+def _form_of(kind: str) -> Form:
+    if kind not in _STATEMENTS:
+        raise ConfigurationError(f"unknown statement {kind!r}; use one of {', '.join(_STATEMENTS)}")
+    return _STATEMENTS[kind].form()
 
 
 def _check_shape(entry: object, where: str) -> None:
     kind, values = _only_key(entry, where)
-    check_names(kind, values, f"{where}[{kind!r}]")
+    check_names(_form_of(kind), values, f"{where}[{kind!r}]")
 
 
 def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
@@ -265,7 +274,7 @@ def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
         )
     ((kind, values),) = entry.items()
     try:
-        reads_of(kind)
+        _form_of(kind)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from error
     if not isinstance(values, Mapping):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -22,13 +22,13 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators.reporting.task_view import given_fields
+from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from airflow.sdk import Context
 
@@ -60,19 +60,17 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
             does what needs no Spark, or the task fails. With False, a driver does everything.
     """
 
-    template_fields: Sequence[str] = given_fields(
-        "on_worker", *HiveAcidSparkOperator.template_fields
-    )
+    on_worker: bool | str | None
 
+    @declaration
     def __init__(
         self,
         *,
-        on_worker: bool | str | None = None,
+        on_worker: Annotated[bool | str | None, setting(arguments.or_none(arguments.truth))] = None,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
-        self.on_worker = on_worker
-        arguments.EarlyChecks(self.task_id).check(arguments.optional_truth, on_worker=on_worker)
+        self.take_arguments(locals())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Return the job's result, or None if the job needs a Spark driver.
@@ -96,7 +94,7 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
         result = self.result_now(spec)
-        given = arguments.optional_truth(self.on_worker, "on_worker")
+        given = self.value_of("on_worker")
         if result is None and (self._may_use_worker if given is None else given):
             try:
                 with self._with_advice(), hook.metastore() as client:

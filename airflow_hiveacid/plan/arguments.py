@@ -37,6 +37,7 @@ from airflow_hiveacid.plan.thresholds import check_also_when
 from airflow_hiveacid.plan.window import WindowEnd
 
 _E = TypeVar("_E", bound=enum.Enum)
+_T = TypeVar("_T")
 
 _SHORTEST_RETENTION_S: Final = 3600.0
 
@@ -119,6 +120,21 @@ def _named(argument: str) -> Iterator[None]:
         raise
 
 
+def or_none(read: Callable[[Any, str], _T]) -> Callable[[Any, str], _T | None]:
+    """Return a reader that also accepts None, the default of an argument.
+
+    Example:
+        >>> or_none(number)(None, "heartbeat_s"), or_none(number)("2", "heartbeat_s")
+        (None, 2.0)
+    """
+    return lambda value, argument: None if value is None else read(value, argument)
+
+
+def or_left_out(read: Callable[[Any, str], _T]) -> Callable[[Any, str], _T | None]:
+    """Return a reader that returns None if the argument was omitted, but does not accept None."""
+    return lambda value, argument: None if isinstance(value, LeftOut) else read(value, argument)
+
+
 def table_name(value: str, argument: str = "table") -> str:
     """Return a full table name in the metastore's spelling.
 
@@ -184,15 +200,6 @@ def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]
     return found
 
 
-def optional_names(value: Sequence[str] | str | None, argument: str) -> tuple[str, ...] | None:
-    """Return a list of names, or None.
-
-    Raises:
-        ConfigurationError: the value is neither None nor a list of names.
-    """
-    return None if value is None else names(value, argument)
-
-
 def condition(value: str | None, argument: str) -> str:
     """Return an SQL condition.
 
@@ -206,15 +213,6 @@ def condition(value: str | None, argument: str) -> str:
             f"{argument} is {found}; give a condition, or omit the argument if you mean every row"
         )
     return value
-
-
-def optional_condition(value: str | LeftOut | None, argument: str) -> str | None:
-    """Return an SQL condition, or None (every row) if the argument was omitted.
-
-    Raises:
-        ConfigurationError: the argument was given, but is blank or None.
-    """
-    return None if isinstance(value, LeftOut) else condition(value, argument)
 
 
 def assignments(value: object, argument: str) -> dict[str, str]:
@@ -298,15 +296,6 @@ def truth(value: object, argument: str) -> bool:
             return False
         case _:
             raise ConfigurationError(f"{argument} must be true or false, found {value!r}")
-
-
-def optional_truth(value: object, argument: str) -> bool | None:
-    """Return True or False, or None if the argument was not given.
-
-    Raises:
-        ConfigurationError: the value is neither true nor false.
-    """
-    return None if value is None else truth(value, argument)
 
 
 def delta_count(value: float | str | None, argument: str) -> int | Off | None:
@@ -423,14 +412,12 @@ def lock_type(value: str, argument: str) -> str:
     return choice(LockType, value, argument).value
 
 
-def optional_bytes(value: int | str | None, argument: str) -> int | None:
-    """Return a number of bytes above 0, or None.
+def positive_number(value: int | str, argument: str) -> int:
+    """Return a whole number of 1 or more.
 
     Raises:
-        ConfigurationError: the value is neither None nor a whole number above 0.
+        ConfigurationError: the value is not a whole number of 1 or more.
     """
-    if value is None:
-        return None
     found = whole_number(value, argument)
     if found < 1:
         raise ConfigurationError(f"{argument} must be 1 or more, found {found}")
@@ -448,15 +435,6 @@ def window_end(value: str | None, argument: str) -> WindowEnd | None:
         return WindowEnd.parse(found) if found else None
     except ConfigurationError as error:
         raise ConfigurationError(f"{argument}: {error}") from error
-
-
-def optional_number(value: float | str | None, argument: str) -> float | None:
-    """Return a number of 0 or more, or None.
-
-    Raises:
-        ConfigurationError: the value is neither None nor a number of 0 or more.
-    """
-    return None if value is None else number(value, argument)
 
 
 def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
@@ -480,14 +458,32 @@ def version(value: int | str, argument: str) -> int:
     return found
 
 
-def optional_version(value: int | str | datetime | VersionSpec | None, argument: str) -> str | None:
-    """Return a version number, time or tag as a string that `VersionSpec.meant_by` parses, or None.
+def moment(value: datetime | str, argument: str) -> datetime | None:
+    """Return a time; a string is ISO 8601 with a time zone.
 
     Raises:
-        ConfigurationError: the value is neither None nor a version.
+        ConfigurationError: the value is not a time, or has no time zone.
     """
-    if value is None:
-        return None
+    if not isinstance(value, datetime):
+        text(value, argument)
+    return VersionSpec.of(timestamp=value).timestamp
+
+
+def tag_name(value: str, argument: str) -> str:
+    """Return the name of a tag.
+
+    Raises:
+        ConfigurationError: the value is not a valid name.
+    """
+    return VersionSpec.of(tag=text(value, argument)).tag or ""
+
+
+def version_text(value: int | str | datetime | VersionSpec, argument: str) -> str:
+    """Return a version number, time or tag as a string that `VersionSpec.meant_by` parses.
+
+    Raises:
+        ConfigurationError: the value is not a version.
+    """
     try:
         return VersionSpec.meant_by(value).text()
     except ConfigurationError as error:

@@ -9,46 +9,20 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_hiveacid.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.sensors.conditions import (
-        HiveAcidCompactionSensor,
-        HiveAcidHealthSensor,
-        HiveAcidLockFreeSensor,
-    )
-    from airflow_hiveacid.sensors.hive_acid import (
-        HiveAcidCompactionNeededSensor,
-        HiveAcidDeltaCountSensor,
-        HiveAcidDeltaRatioSensor,
-    )
-    from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
-else:  # mypy must not see `__getattr__`: it would accept names that are not exported
-    __getattr__, __dir__ = lazy_names(
-        __name__,
-        {
-            "airflow_hiveacid.sensors.conditions": (
-                "HiveAcidCompactionSensor",
-                "HiveAcidHealthSensor",
-                "HiveAcidLockFreeSensor",
-            ),
-            "airflow_hiveacid.sensors.hive_acid": (
-                "HiveAcidCompactionNeededSensor",
-                "HiveAcidDeltaCountSensor",
-                "HiveAcidDeltaRatioSensor",
-            ),
-            "airflow_hiveacid.sensors.new_version": ("HiveAcidNewVersionSensor",),
-        },
-    )
+_HOMES = {
+    "airflow_hiveacid.sensors.conditions": (
+        "HiveAcidCompactionSensor",
+        "HiveAcidHealthSensor",
+        "HiveAcidLockFreeSensor",
+    ),
+    "airflow_hiveacid.sensors.hive_acid": (
+        "HiveAcidCompactionNeededSensor",
+        "HiveAcidDeltaCountSensor",
+        "HiveAcidDeltaRatioSensor",
+    ),
+    "airflow_hiveacid.sensors.new_version": ("HiveAcidNewVersionSensor",),
+}
 
-__all__ = [
-    "HiveAcidCompactionNeededSensor",
-    "HiveAcidCompactionSensor",
-    "HiveAcidDeltaCountSensor",
-    "HiveAcidDeltaRatioSensor",
-    "HiveAcidHealthSensor",
-    "HiveAcidLockFreeSensor",
-    "HiveAcidNewVersionSensor",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext, SparkFiles
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
@@ -38,7 +39,6 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.format.printable import printable
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
 
 log = logging.getLogger("hiveacid")
 

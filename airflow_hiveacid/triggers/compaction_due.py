@@ -32,11 +32,11 @@ from airflow_hiveacid.triggers.poll_threads import poll_in_thread
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.hooks.compaction_watch import QueueState
     from airflow_hiveacid.hooks.health import Look
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
     Key = tuple[str, str, str, float]

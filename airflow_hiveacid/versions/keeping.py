@@ -82,7 +82,6 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     if _queue(client, table) != entry_ids:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
     keeping = Keeping(
-        table_id=table.table_id,
         roots={
             info.name: floor_of(state, table.kind)
             for info, state in zip(roots, states, strict=True)

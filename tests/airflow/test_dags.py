@@ -19,7 +19,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.operators.clean_tables import HiveAcidCleanTablesOperator
 from airflow_hiveacid.operators.compact_tables import HiveAcidCompactTablesOperator

@@ -12,9 +12,9 @@ import pytest
 from airflow.sdk import Asset
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.hooks.health import Look
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import MOST_BYTES

@@ -33,7 +33,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives
@@ -694,6 +694,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
                     "size_bytes": 10,
                     "seconds": 2.0,
                     "spark_app_id": None,
+                    "details": {},
                     "error": None,
                 }
             )

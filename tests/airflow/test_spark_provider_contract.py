@@ -181,7 +181,13 @@ def test_our_operator_templates_every_field_that_the_providers_operator_template
 
 def test_every_argument_that_we_name_exists_in_the_providers_operator() -> None:
     known = inspect.signature(SparkSubmitOperator.__init__).parameters
-    assert {*spark_app._SIZING, "deploy_mode", "conn_id", "name"} <= set(known)
+    operator = spark_app.HiveAcidSparkOperator
+    ours = inspect.signature(operator).parameters
+    own = {"hive_acid_conn_id", "lock_timeout_s", "conflict_policy", "heartbeat_s", "result_dir"}
+    own |= {"spark_conn_id", "spark_bin_dir", "start_timeout_s"}
+    named = set(operator.argument_table).intersection(ours) - own
+    assert {"driver_memory", "executor_cores", "yarn_queue"} <= named
+    assert {*named, "conn_id", "name"} <= set(known)
 
 
 # ---- the hook ------------------------------------------------------------------------------------

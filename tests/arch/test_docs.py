@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.hooks.lock_watch import FreeLock
 from airflow_hiveacid.hooks.news import NewData
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.maintenance.clean import CleaningOutcome

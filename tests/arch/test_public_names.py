@@ -19,6 +19,7 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from tests.arch.faces import ANYWHERE, FACES, OF_AIRFLOW, PACKAGE, ROOT, homes_of, names_of
+from tools.face_stubs import stub_file, stub_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,11 +104,37 @@ def test_the_file_of_public_names_is_sorted_and_lists_only_public_modules() -> N
     assert {line.partition(".")[0] for line in lines} == {*ANYWHERE, *OF_AIRFLOW}
 
 
+@pytest.mark.parametrize("face", FACES)
+def test_the_stub_of_a_public_module_is_up_to_date(face: str) -> None:
+    assert stub_file(face).read_text() == stub_text(face)
+
+
+def test_every_public_module_is_listed() -> None:
+    assert sorted(f"{PACKAGE}.{face}" for face in (*ANYWHERE, *OF_AIRFLOW)) == sorted(FACES)
+
+
+# Import contracts do not see imports of names that are imported lazily.
+@pytest.mark.parametrize(
+    ("faces", "rooms"),
+    [
+        (["acid"], {"jobs", "spark"}),
+        (["errors"], {"format"}),
+        (OF_AIRFLOW, {"format", "jobs", "metastore"}),
+    ],
+)
+def test_a_public_module_exports_names_of_its_own_and_of_lower_packages(
+    faces: list[str], rooms: set[str]
+) -> None:
+    for face in faces:
+        homes = {home.split(".")[1] for home in homes_of(f"{PACKAGE}.{face}").values()}
+        assert homes <= {*rooms, *({face} & {*OF_AIRFLOW})}
+
+
 @every_face
 def test_a_public_module_exports_the_names_that_type_checkers_find(face: str) -> None:
     module = import_module(f"{PACKAGE}.{face}")
     homes = homes_of(module.__name__)
-    assert sorted(homes) == sorted(names_of(module.__name__))
+    assert sorted(homes) == module.__all__
     assert {*homes} <= {*dir(module)}
     for name, home in homes.items():
         assert getattr(module, name) is getattr(import_module(home), name)

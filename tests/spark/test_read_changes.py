@@ -76,7 +76,6 @@ def kept_changes(lab: Lab, floor: int, since: int, *, net: bool = False) -> list
     table = lab.info("t")
     lab.client.set_table_parameters(table.ref, kept_parameters(lab.client.generation))
     keeping = Keeping(
-        table_id=table.table_id,
         roots={PartitionName(): Kept(floor=WriteId(floor))},
         last_entry_id=1 << 40,
         since_s=0.0,

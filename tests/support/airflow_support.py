@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.metastore.catalog import NewTable
 
 if TYPE_CHECKING:

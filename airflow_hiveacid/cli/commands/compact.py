@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.operators.reporting.plan_text import size_text
 

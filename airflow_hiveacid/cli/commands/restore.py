@@ -14,9 +14,9 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
 from airflow_hiveacid.cli.output import Answer, shown
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.dml import check_insertable

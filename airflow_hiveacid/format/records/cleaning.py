@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.ids import TxnId  # noqa: TC001 - the codec reads hints at run time
 from airflow_hiveacid.format.words import age_text
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import TxnId, WriteId  # noqa: TC001 - the codec reads hints at run time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

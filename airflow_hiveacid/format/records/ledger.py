@@ -6,15 +6,16 @@ write ID must be allocated and committed in the metastore. See docs/decisions/le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from airflow_hiveacid.format.attempts import AttemptId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.codec import stored_as
+from airflow_hiveacid.format.ids import TxnId, WriteId  # noqa: TC001 - the codec reads hints at run time
 
-    from airflow_hiveacid.format.attempts import AttemptId
-    from airflow_hiveacid.format.ids import TxnId, WriteId
+if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
@@ -28,7 +29,7 @@ class LedgerEntry:
     since
     1970. The entry is kept for at least `retention_s` seconds after that time. If `is_legible` is
     False, the entry is damaged and only its owner is known. `doubt` is the reason why a confirmed
-    entry is not trusted. `doubt` is not stored.
+    entry is not trusted. Neither is stored.
     """
 
     job_key: str
@@ -43,8 +44,8 @@ class LedgerEntry:
     recorded_s: float
     retention_s: float
     is_confirmed: bool = False
-    is_legible: bool = True
-    doubt: str = ""
+    is_legible: bool = field(default=True, metadata=stored_as(None))
+    doubt: str = field(default="", metadata=stored_as(None))
 
     @property
     def when(self) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import TableRef  # noqa: TC001 - the codec reads hints at run time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,10 +30,11 @@ Example:
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     VersionGoneError,
@@ -186,7 +187,7 @@ class Kept:
     """
 
     floor: WriteId
-    evidence: frozenset[str] = frozenset()
+    evidence: frozenset[str] = field(default=frozenset(), metadata=stored_as("witnesses"))
 
 
 def _number(value: int | str) -> WriteId:

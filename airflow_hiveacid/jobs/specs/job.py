@@ -24,16 +24,10 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.codec import (
-    CONTRACT_VERSION,
-    JsonValue,
-    Side,
-    from_json,
-    read_object,
-    to_json,
-)
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
@@ -259,46 +253,8 @@ class JobSpec:
                 side=Side.APPLICATION.value,
                 detail=f"It does not know the job {kind!r}.",
             )
-        envelope = from_json(_Envelope, data, reader=Side.APPLICATION)
-        return cls(
-            job=from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job"),
-            job_key=envelope.job_key,
-            metastore=envelope.metastore,
-            generation=envelope.generation,
-            attempt=envelope.attempt,
-            on_rerun=envelope.on_rerun,
-            ledger_retention_s=envelope.ledger_retention_s,
-            lock_timeout_s=envelope.lock_timeout_s,
-            heartbeat_s=envelope.heartbeat_s,
-            result_uri=envelope.result_uri,
-            start_timeout_s=envelope.start_timeout_s,
-            conflict_policy=envelope.conflict_policy,
-            default_conflict_policy=envelope.default_conflict_policy,
-            allow_unsafe_expressions=envelope.allow_unsafe_expressions,
-            follower_uri=envelope.follower_uri,
-            worker_file=envelope.worker_file,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Envelope:
-    """All fields of a JobSpec except the job, because the type of the job depends on its kind."""
-
-    job_key: str
-    metastore: MetastoreEndpoint
-    generation: int
-    attempt: str
-    on_rerun: OnRerun
-    ledger_retention_s: float
-    lock_timeout_s: float
-    heartbeat_s: float | None
-    result_uri: str | None
-    start_timeout_s: float | None
-    conflict_policy: ConflictPolicy | None
-    default_conflict_policy: ConflictPolicy
-    allow_unsafe_expressions: bool
-    follower_uri: str | None
-    worker_file: str | None
+        data["job"] = from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job")
+        return from_json(cls, data, reader=Side.APPLICATION, needs_all=True)
 
 
 def _digests(job: Job) -> dict[str, str]:

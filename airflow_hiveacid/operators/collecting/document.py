@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
 
 MOST_BYTES: Final = 64 * 1024
 """The maximum bytes of the document as JSON, because an XCom in the database should be small."""

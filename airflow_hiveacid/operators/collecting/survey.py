@@ -30,10 +30,10 @@ from airflow_hiveacid.plan.thresholds import decide, exceeded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.state.directories import AcidDirectory
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
     from airflow_hiveacid.metastore.locks import LockInfo
     from airflow_hiveacid.metastore.port import MetastorePort

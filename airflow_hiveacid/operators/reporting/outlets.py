@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.jobs.specs.job import OnRerun
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import BaseOperator, Context
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
 
 _MOST_KEYS: Final = 100

@@ -13,8 +13,8 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
     from airflow_hiveacid.operators.statements.notes import Order, StatementNote
 

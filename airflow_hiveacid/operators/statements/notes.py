@@ -16,12 +16,12 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import (
     ContractVersionError,
     RerunRefusedError,
     StatementChangedError,
 )
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import OnRerun

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
 
 _NAME: Final = "result.json"
 

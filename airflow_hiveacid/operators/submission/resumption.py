@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.specs.job import JobSpec
 
 RESULT_URI_KEY: Final = "hiveacid_result_uri"

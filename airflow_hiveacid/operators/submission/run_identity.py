@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.codec import JsonValue
+    from airflow_hiveacid.format.codec import JsonValue
 
 DELIVERED_KEY: Final = "hiveacid_delivered"
 """The state store's key for the last generation whose result has reached Airflow."""

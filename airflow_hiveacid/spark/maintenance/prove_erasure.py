@@ -32,9 +32,9 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.spark.writing.context import JobContext
 
 _MOST_LISTINGS: Final = 8

@@ -106,12 +106,12 @@ def load_source(
 
 
 def _typed(source: SourceSpec, error: Exception) -> HiveAcidError:
-    name, reason = describe(source), reason_of(error)
-    if condition_of(error).startswith(_MISSING):
+    name, reason, condition = describe(source), reason_of(error), condition_of(error)
+    if condition.startswith(_MISSING):
         return SourceNotFoundError(source=name, reason=reason)
-    is_wrong = condition_of(error).startswith(_WRONG)
-    is_text = isinstance(error, AnalysisException | ParseException)
-    if is_wrong or (is_text and not condition_of(error).startswith(_UNREACHABLE)):
+    if condition.startswith(_UNREACHABLE):
+        return StorageError(f"source {name} cannot be opened: {reason}")
+    if condition.startswith(_WRONG) or isinstance(error, AnalysisException | ParseException):
         return SourceUnreadableError(source=name, reason=reason)
     return StorageError(f"source {name} cannot be opened: {reason}")
 

@@ -24,10 +24,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.partitions import partitions_of
@@ -66,9 +66,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, WindowSpec
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext

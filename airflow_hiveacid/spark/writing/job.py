@@ -46,9 +46,9 @@ from airflow_hiveacid.spark.writing.write import Write, writing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.table import TableInfo, TableRef
-    from airflow_hiveacid.jobs.codec import JsonValue
     from airflow_hiveacid.spark.writing.context import JobContext
 
 log = logging.getLogger("hiveacid")

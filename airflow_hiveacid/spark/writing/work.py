@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 
+from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.codec import JsonValue, to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.spark.engine.failures import typed_failures

@@ -29,12 +29,14 @@ import logging
 import posixpath
 import re
 import time
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import (
+    CorruptFileError,
     DirectoryExistsError,
     FeedError,
     FeedOvertakenError,
@@ -54,13 +56,13 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import whole_number
+from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
 _NOTE: Final = "_changes.json"
 _NOTE_VERSION: Final = 1
@@ -288,7 +290,7 @@ def _own_directory(directory: str) -> str:
 
 
 def _text_of(note: FeedNote) -> bytes:
-    body = {"version": _NOTE_VERSION, **dataclasses.asdict(note)}
+    body = {"version": _NOTE_VERSION, **cast("dict[str, object]", NOTES.to_json(note))}
     return json.dumps(body, sort_keys=True).encode()
 
 
@@ -299,19 +301,11 @@ def feed_note(location: str, content: bytes) -> FeedNote:
         FeedError: the note is invalid, or leads to a path outside the range.
     """
     try:
-        body = json.loads(content)
-        if body.pop("version") != _NOTE_VERSION:
-            reason = "a different release wrote its last note"
-            raise FeedError(location=location, reason=reason)
-        lists = {"files": tuple(body["files"]), "keys": tuple(body["keys"])}
-        note = FeedNote(**{**body, **lists})
-        # The feed's readers get these paths. A note may not lead them to another directory.
-        paths = [*note.files, *([note.directory] if note.directory else [])]
-        if not all(stays_below(path) and "/" not in path for path in paths):
-            raise FeedError(location=location, reason="its last note names a path elsewhere")
-        numbers = (note.since, note.until, note.size_bytes, *note.rows.values())
-        for number in (*numbers, *note.births.values()):
-            whole_number(number)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise FeedError(location=location, reason=f"its last note is invalid: {error!r}") from error
+        note = read_note(FeedNote, content, location, version=_NOTE_VERSION)
+    except CorruptFileError as error:
+        raise FeedError(location=location, reason=f"its last note is {error.reason}") from error
+    # The feed's readers get these paths. A note may not lead them to another directory.
+    paths = [*note.files, *([note.directory] if note.directory else [])]
+    if not all(stays_below(path) and "/" not in path for path in paths):
+        raise FeedError(location=location, reason="its last note names a path elsewhere")
     return note

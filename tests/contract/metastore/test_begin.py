@@ -261,7 +261,7 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_other_raises_a_conf
     other = bench.client()
 
     def race() -> None:
-        # Locks nobody out, not even on 3.1, where two updates would queue up.
+        # An INSERT lets all others go on, also on 3.1, where a second update would wait.
         with begin(
             client, job_terms("slow", clock=bench.clock), writes=[access(table, INSERT)]
         ) as slow:

@@ -13,13 +13,13 @@ import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, TxnId, WriteId
 from airflow_hiveacid.format.names import (
     is_below_hidden,
@@ -30,12 +30,12 @@ from airflow_hiveacid.format.names import (
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Reset, Tag
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import Column, PartitionName, unescape_partition_value
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.plan.conversion import why_not_noted
@@ -59,17 +59,9 @@ from airflow_hiveacid.storage.stores.change_feed import feed_note
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.notes.job_ledger import parse_entry
-from airflow_hiveacid.storage.stores.notes.json_files import parsed_json
+from airflow_hiveacid.storage.stores.notes.json_files import read_notes
 from airflow_hiveacid.storage.stores.notes.owner_note import parsed_owner
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.notes.version_bodies import (
-    commit_of,
-    horizon_of,
-    keeping_of,
-    own_of,
-    resets_of,
-    tag_of,
-)
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases
@@ -228,9 +220,13 @@ def ledger_entries(dice: Dice, _folder: Path) -> None:
     require(repr(again) == repr(found), f"{text!r} was read as {found}")
 
 
+def _read_as(cls: type, listed_as: str | None = None) -> Callable[[bytes], object]:
+    return lambda text: read_notes(cls, text, "n", listed_as=listed_as)
+
+
 _NOTES: Final[dict[str, tuple[Callable[[bytes], object], dict[str, object]]]] = {
     "commit": (
-        lambda text: parsed_json(text, "n", "note", partial(commit_of, "7.1")),
+        _read_as(CommitNote),
         asdict(
             CommitNote(
                 table_id="7.1",
@@ -247,15 +243,15 @@ _NOTES: Final[dict[str, tuple[Callable[[bytes], object], dict[str, object]]]] = 
         ),
     ),
     "kept": (
-        lambda text: parsed_json(text, "n", "note", partial(keeping_of, "7.1")),
+        _read_as(Keeping),
         {"last_entry_id": 3, "since_s": 9.5, "roots": {"p=1": {"floor": 2, "witnesses": ["b"]}}},
     ),
     "horizon": (
-        lambda text: parsed_json(text, "n", "note", partial(horizon_of, "7.1")),
+        _read_as(Horizon),
         {"partition": "p=1", "write_id": 4, "high_watermark": 9, "at_s": 3.5},
     ),
     "resets": (
-        lambda text: parsed_json(text, "n", "note", partial(resets_of, "7.1")),
+        _read_as(Reset, "resets"),
         {
             "resets": [
                 {"partition": "", "write_id": 4, "lowest": 1, "highest": 3, "names": ["base_1"]}
@@ -263,13 +259,14 @@ _NOTES: Final[dict[str, tuple[Callable[[bytes], object], dict[str, object]]]] = 
         },
     ),
     "own compactions": (
-        lambda text: parsed_json(text, "n", "note", partial(own_of, "7.1")),
+        _read_as(OwnCompaction, "entries"),
         {"entries": [{"entry_id": 4, "aborted": [2, 3]}]},
     ),
     "tag": (
-        lambda text: parsed_json(text, "n", "note", partial(tag_of, "7.1")),
+        _read_as(Tag),
         {
             "name": "t",
+            "table_id": "7.1",
             "write_ids": "db.t:27:5:5,7,9:3,4",
             "made_s": 3.5,
             "made_by": "a",
@@ -294,8 +291,14 @@ _NOTES: Final[dict[str, tuple[Callable[[bytes], object], dict[str, object]]]] = 
             "job_key": "j",
             "attempt": "1-0",
             "files": ["part-0.parquet"],
+            "rows": {"insert": 2},
             "size_bytes": 10,
+            "births": {"p=1": 5},
             "directory": "1-0",
+            "where": "",
+            "asked": {"keys": "1a"},
+            "held": {"p=1": "6"},
+            "keys": ["id"],
         },
     ),
 }

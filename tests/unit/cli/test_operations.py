@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
@@ -25,7 +26,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.codec import Side, from_json, to_json
+from airflow_hiveacid.jobs.contract import Side, from_json
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (
     BearerLogin,

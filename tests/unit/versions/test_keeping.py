@@ -167,9 +167,7 @@ def test_a_queue_entry_without_an_id_ends_the_guarantee(
 
 def test_a_guarantee_combines_its_keeping_note_with_horizons_and_own_compactions() -> None:
     p, q = PartitionName.parse("p=1"), PartitionName.parse("p=2")
-    keeping = Keeping(
-        table_id="1.1", roots={p: Kept(floor=WriteId(5))}, last_entry_id=7, since_s=0.0
-    )
+    keeping = Keeping(roots={p: Kept(floor=WriteId(5))}, last_entry_id=7, since_s=0.0)
     horizon = Horizon(partition=p, write_id=WriteId(9), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
     promises = Promises(keeping=keeping, horizons=(horizon,), own=(OwnCompaction(entry_id=8),))
     assert promises.of(p) == Kept(floor=WriteId(9))

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.conversion import Move
+from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.records.conversion import (
+    Move,  # noqa: TC001 - the codec reads hints at run time
+)
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
     exists,
@@ -24,14 +27,13 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (
     hidden_uri,
-    packed_json,
-    parsed_json,
-    whole_number,
+    note_content,
+    read_note,
 )
 from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 _NAME: Final = "_conversion.json"
 _COPY: Final = re.compile(r"_copy_[0-9]+\Z")
@@ -65,7 +67,7 @@ class ConversionNote:
             LocationPermissionError, StorageError: writing failed.
         """
         like = open_location(location)[1]
-        write_new(*open_location(_uri(location)), packed_json(asdict(self)), like=like)
+        write_new(*open_location(_uri(location)), note_content(self), like=like)
 
     @classmethod
     def read(cls, location: str) -> Self | None:
@@ -77,26 +79,9 @@ class ConversionNote:
         """
         uri = _uri(location)
         try:
-            return parsed_json(read_bytes(*open_location(uri)), uri, "note", cls._of)
+            return read_note(cls, read_bytes(*open_location(uri)), uri)
         except FileNotFoundError:
             return None
-
-    @classmethod
-    def _of(cls, body: dict[str, Any]) -> Self:
-        write_id = body["write_id"]
-        return cls(
-            attempt=str(body["attempt"]),
-            table_id=str(body["table_id"]),
-            to=str(body["to"]),
-            undo={
-                str(name): None if value is None else str(value)
-                for name, value in body["undo"].items()
-            },
-            moves=_moves(body["moves"]),
-            emptied=_moves(body["emptied"]),
-            write_id=None if write_id is None else WriteId(whole_number(write_id)),
-            is_verified=bool(body["is_verified"]),
-        )
 
     @staticmethod
     def uri(location: str) -> str:
@@ -153,13 +138,6 @@ class ConversionNote:
         """Return the sorted URIs of files that `move_back` left at their new paths."""
         uris = {f"{m.location.rstrip('/')}/{m.target}" for m in self.moves}
         return [uri for uri in sorted(uris) if exists(*open_location(uri))]
-
-
-def _moves(body: Iterable[dict[str, Any]]) -> tuple[Move, ...]:
-    return tuple(
-        Move(location=str(m["location"]), source=str(m["source"]), target=str(m["target"]))
-        for m in body
-    )
 
 
 def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[], None]) -> None:

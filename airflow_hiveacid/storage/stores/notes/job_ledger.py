@@ -22,8 +22,8 @@ import logging
 import random
 import re
 import uuid
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
@@ -41,11 +41,9 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (
     hidden_uri,
     name_digest,
-    packed_json,
-    parsed_json,
-    seconds,
+    note_content,
+    read_note,
     table_digest,
-    whole_number,
 )
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -231,10 +229,9 @@ class Ledger:
 
     def write(self, entry: LedgerEntry) -> None:
         """Write an entry to the ledger."""
-        body = {**asdict(entry), "attempt": str(entry.attempt), "version": _VERSION}
-        del body["is_legible"], body["doubt"]
         uri = f"{self._root}/{entry_name(entry)}"
-        write_new(*open_location(uri), packed_json(body), like=open_location(self.location)[1])
+        content = note_content(entry, version=_VERSION)
+        write_new(*open_location(uri), content, like=open_location(self.location)[1])
 
     def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
         """Return the prepared entries that may be committed but have no confirmed entry.
@@ -567,23 +564,4 @@ def parse_entry(content: bytes, path: str) -> LedgerEntry:
     Raises:
         CorruptFileError: the entry is invalid, or has an unknown version.
     """
-
-    def entry_of(body: dict[str, Any]) -> LedgerEntry:
-        if body.pop("version") != _VERSION:
-            raise CorruptFileError(path=path, reason="a ledger entry of another version")
-        return LedgerEntry(
-            job_key=str(body["job_key"]),
-            generation=whole_number(body["generation"]),
-            attempt=AttemptId.parse(body["attempt"]),
-            statement={str(k): str(v) for k, v in body["statement"].items()},
-            table_id=str(body["table_id"]),
-            txn_id=TxnId(whole_number(body["txn_id"])),
-            write_id=WriteId(whole_number(body["write_id"])),
-            directories=tuple(str(d) for d in body["directories"]),
-            result=str(body["result"]),
-            recorded_s=seconds(body["recorded_s"]),
-            retention_s=seconds(body["retention_s"]),
-            is_confirmed=bool(body["is_confirmed"]),
-        )
-
-    return parsed_json(content, path, "ledger entry", entry_of)
+    return read_note(LedgerEntry, content, path, version=_VERSION)

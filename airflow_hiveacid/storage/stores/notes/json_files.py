@@ -1,36 +1,28 @@
 """The URIs and the format of the JSON files in a table's hidden directory.
 
-The module computes URIs and digests for file names. The module also writes JSON, and parses JSON
-with a caller's function. The callers decide how to treat a damaged file.
+The module computes URIs and digests for file names. The module also writes notes as JSON, and reads
+them. A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
+from airflow_hiveacid.format.table import PartitionName, TableRef
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 HIDDEN_DIRECTORY: Final = "_hiveacid"
 """This provider's directory below a table's location."""
 
 _YEAR_9999_S: Final = 253_402_300_799
-
-MALFORMED: Final = (
-    ArithmeticError,
-    AttributeError,
-    InvalidNameError,
-    KeyError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""The exceptions that damaged content can cause during parsing."""
 
 _T = TypeVar("_T")
 
@@ -80,22 +72,64 @@ def seconds(value: object) -> float:
     return float(value)
 
 
-def parsed_json(content: bytes, uri: str, what: str, parse: Callable[[dict[str, Any]], _T]) -> _T:
-    """Parse a file's JSON object with a function, and return the function's result.
+NOTES: Final = Codec(
+    texts={
+        AttemptId: AttemptId.parse,
+        PartitionName: PartitionName.parse,
+        TableRef: TableRef.parse,
+    },
+    numbers={int: whole_number, float: seconds},
+    needs_all=True,
+    ignores_unknown=True,
+)
+"""The JSON form of all notes. A note with unknown fields may be of a later release. A missing field
+may be a field with a damaged name, so it is an error even if it has a default."""
+
+
+def note_content(note: object, *, version: int | None = None) -> bytes:
+    """Return the content of a note's file."""
+    body = cast("dict[str, object]", NOTES.to_json(note))
+    return packed_json(body if version is None else {**body, "version": version})
+
+
+def read_note(cls: type[_T], content: bytes, uri: str, *, version: int | None = None) -> _T:
+    """Read a note from the content of its file.
 
     Args:
+        cls: the type of the note.
         content: the file's content.
         uri: the file's URI, for the error.
-        what: the kind of file, such as "ledger entry", for the error.
-        parse: converts the JSON object; an error in `MALFORMED` means that the file is damaged.
+        version: the version of the note; None if its kind has no version.
 
     Raises:
-        CorruptFileError: the content is not a JSON object, or `parse` fails.
+        CorruptFileError: the content is invalid, or a different release wrote the note.
+    """
+    (note,) = read_notes(cls, content, uri, version=version)
+    return note
+
+
+def read_notes(
+    cls: type[_T],
+    content: bytes,
+    uri: str,
+    *,
+    version: int | None = None,
+    listed_as: str | None = None,
+) -> tuple[_T, ...]:
+    """Read a file with one note, or with a list of notes in the field `listed_as`; see `read_note`.
+
+    Raises:
+        CorruptFileError: the content is invalid, or a different release wrote the notes.
     """
     try:
         body = json.loads(content)
-        if isinstance(body, dict):
-            return parse(body)
-    except MALFORMED as error:
-        raise CorruptFileError(path=uri, reason=f"not a {what}: {error!r}") from error
-    raise CorruptFileError(path=uri, reason=f"not a {what}: it is not a JSON object")
+        if not isinstance(body, dict):
+            raise MisfitError("the document", f"an object, found {type(body).__name__}")
+        if version is not None and body.get("version") != version:
+            raise CorruptFileError(path=uri, reason="a note of another release")
+        notes = [body] if listed_as is None else body.get(listed_as, [body])
+        if not isinstance(notes, list):
+            raise MisfitError(str(listed_as), "a list")
+        return tuple(NOTES.read(cls, note) for note in notes)
+    except (ValueError, RecursionError, InvalidNameError) as error:
+        raise CorruptFileError(path=uri, reason=f"not a note: {error}") from error

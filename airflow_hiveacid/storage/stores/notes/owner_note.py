@@ -6,14 +6,17 @@ another owner is replaced only if a user asks for it, or if the other table is g
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, cast
 
-from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.records.owner import Owner
-from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, write_new
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri, packed_json, parsed_json
+from airflow_hiveacid.storage.stores.notes.json_files import (
+    NOTES,
+    hidden_uri,
+    packed_json,
+    read_note,
+)
 
 OWNER_FILE: Final = "_owner.json"
 """The name of the note."""
@@ -46,15 +49,11 @@ def note_owner(location: str, owner: Owner) -> None:
     Raises:
         StorageError: the note cannot be written.
     """
-    body = {
-        "version": _VERSION,
-        "metastore": owner.metastore,
-        "table": str(owner.table),
-        "table_id": owner.table_id,
-        "is_checked": owner.is_checked,
-    }
+    body = cast("dict[str, object]", NOTES.to_json(owner))
     like = open_location(location)[1]
-    write_new(*open_location(owner_uri(location)), packed_json(body), like=like)
+    write_new(
+        *open_location(owner_uri(location)), packed_json({"version": _VERSION, **body}), like=like
+    )
 
 
 def parsed_owner(content: bytes, uri: str) -> Owner:
@@ -63,15 +62,4 @@ def parsed_owner(content: bytes, uri: str) -> Owner:
     Raises:
         CorruptFileError: the note is invalid.
     """
-
-    def owner_of(body: dict[str, Any]) -> Owner:
-        if body["version"] != _VERSION:
-            raise CorruptFileError(path=uri, reason="a note of another release")
-        return Owner(
-            metastore=str(body["metastore"]),
-            table=TableRef.parse(str(body["table"])),
-            table_id=str(body["table_id"]),
-            is_checked=body["is_checked"] is True,
-        )
-
-    return parsed_json(content, uri, "note", owner_of)
+    return read_note(Owner, content, uri, version=_VERSION)

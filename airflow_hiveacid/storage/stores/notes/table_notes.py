@@ -10,26 +10,22 @@ are lost.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
-    MALFORMED,
     hidden_uri,
     name_digest,
-    packed_json,
-    parsed_json,
-    seconds,
+    note_content,
+    read_note,
     table_digest,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +37,15 @@ _SEEN: Final = "_seen_"
 _COMPACTION: Final = "_compaction_"
 _FAILURES: Final = "_failures_"
 _ENTRY_ID: Final = re.compile("[0-9]{1,19}")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compaction:
+    """The note of one of our compactions."""
+
+    highest_write_id: WriteId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,33 +74,23 @@ class TableNotes:
 
     def first_seen(self, partition: PartitionName) -> dict[str, FirstSeen]:
         """Return, by directory name, when each replacement in a partition was first seen."""
-        found = {}
-        for name, note in self._read(self.note_of(partition)).items():
-            with suppress(*MALFORMED):  # ignored like a missing note
-                watermark = TxnId(whole_number(note["high_watermark"]))
-                found[name] = FirstSeen(high_watermark=watermark, at_s=seconds(note["at_s"]))
-        return found
+        return self._read(self.note_of(partition), dict[str, FirstSeen]) or {}
 
     def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
         """Write the note about a partition's replacements; remove the note if there are none."""
         if not seen:
             delete_file(*open_location(self._uri(self.note_of(partition))))
             return
-        self._write(
-            self.note_of(partition),
-            {n: {"high_watermark": s.high_watermark, "at_s": s.at_s} for n, s in seen.items()},
-        )
+        self._write(self.note_of(partition), seen)
 
     def highest_write_id(self, entry_id: int) -> WriteId | None:
         """Return the highest write ID recorded for a queue entry; None if there is no note."""
-        note = self._read(self._compaction(entry_id))
-        with suppress(*MALFORMED):  # ignored like a missing note
-            return WriteId(whole_number(note["highest_write_id"]))
-        return None
+        note = self._read(self._compaction(entry_id), _Compaction)
+        return None if note is None else note.highest_write_id
 
     def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
         """Record our compaction's highest write ID, before the entry is marked for cleaning."""
-        self._write(self._compaction(entry_id), {"highest_write_id": write_id})
+        self._write(self._compaction(entry_id), _Compaction(highest_write_id=write_id))
 
     def compactions(self, files: HiddenFiles) -> frozenset[int]:
         """Return the IDs of the queue entries with a recorded highest write ID."""
@@ -113,36 +108,26 @@ class TableNotes:
         if len(names) > 1:  # one listing instead of a request for each missing note
             there = set(HiddenFiles(self.location).named(f"{_FAILURES}{self._digest}."))
             names = {partition: name for partition, name in names.items() if name in there}
-        found = {}
-        for partition, name in names.items():
-            note = self._read(name)
-            with suppress(*MALFORMED):  # ignored like a missing note
-                found[partition] = CompactionFailures(
-                    count=whole_number(note["count"]),
-                    job_key=str(note["job_key"]),
-                    last_s=seconds(note["last_s"]),
-                    why=str(note["why"]),
-                )
-        return found
+        found = {p: self._read(name, CompactionFailures) for p, name in names.items()}
+        return {p: failures for p, failures in found.items() if failures is not None}
 
     def note_failures(self, partition: str, failures: CompactionFailures | None) -> None:
         """Write the note about the failures of a partition's compactions; None removes it."""
         if failures is None:
             delete_file(*open_location(self._uri(self._failures(partition))))
         else:
-            self._write(self._failures(partition), asdict(failures))
+            self._write(self._failures(partition), failures)
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str, cls: type[_T]) -> _T | None:
         uri = self._uri(name)
         try:
-            return parsed_json(read_bytes(*open_location(uri)), uri, "note", dict)
+            return read_note(cls, read_bytes(*open_location(uri)), uri)
         except (FileNotFoundError, CorruptFileError):
-            return {}  # a half-written or invalid note counts as missing: it is written again
+            return None  # a half-written or invalid note counts as missing: it is written again
 
-    def _write(self, name: str, body: Mapping[str, object]) -> None:
-        write_bytes(
-            *open_location(self._uri(name)), packed_json(body), like=open_location(self.location)[1]
-        )
+    def _write(self, name: str, note: object) -> None:
+        uri, like = self._uri(name), open_location(self.location)[1]
+        write_bytes(*open_location(uri), note_content(note), like=like)
 
     def _compaction(self, entry_id: int) -> str:
         return f"{_COMPACTION}{self._digest}.{entry_id}.json"

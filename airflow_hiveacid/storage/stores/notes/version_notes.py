@@ -10,12 +10,20 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import OwnCompaction, Promises, Reset
+from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.keeping import (
+    Horizon,
+    Keeping,
+    OwnCompaction,
+    Promises,
+    Reset,
+    Tag,
+)
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
@@ -29,30 +37,15 @@ from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
     hidden_uri,
     name_digest,
-    packed_json,
-    parsed_json,
+    note_content,
+    read_notes,
     table_digest,
-)
-from airflow_hiveacid.storage.stores.notes.version_bodies import (
-    commit_of,
-    commits_of,
-    horizon_of,
-    keeping_body,
-    keeping_of,
-    own_body,
-    own_of,
-    resets_body,
-    resets_of,
-    tag_body,
-    tag_of,
 )
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 
-    from airflow_hiveacid.format.records.commits import CommitNote
-    from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Tag
     from airflow_hiveacid.format.state.directories import FileEntry
     from airflow_hiveacid.format.table import TableInfo
 
@@ -108,7 +101,7 @@ class VersionNotes:
 
     def note_commit(self, note: CommitNote) -> None:
         """Write the note of a commit."""
-        self._write(f"{_COMMIT}{self._digest}.{note.write_id:020d}.json", asdict(note))
+        self._write(f"{_COMMIT}{self._digest}.{note.write_id:020d}.json", note)
 
     def commits(self) -> tuple[CommitNote, ...]:
         """Return all commit notes, sorted by write ID; skip damaged notes with a warning."""
@@ -191,21 +184,20 @@ class VersionNotes:
 
     def _write_bundle(self, notes: Iterable[CommitNote]) -> None:
         name = f"{_BUNDLE}{self._digest}.{uuid.uuid4().hex}.json"
-        self._write(name, {"commits": [asdict(note) for note in notes]})
+        self._write(name, {"commits": list(notes)})
 
     def _of_table(self, names: Iterable[str], kind: str) -> list[str]:
         return [name for name in names if name.startswith(f"{kind}{self._digest}.")]
 
     def _bundle(self, name: str) -> tuple[CommitNote, ...] | None:
-        return self._read(name, commits_of)
+        return self._read(name, CommitNote, listed_as="commits")
 
     def _single(self, name: str) -> tuple[CommitNote, ...] | None:
         try:
-            note = self._read(name, commit_of)
+            return self._read(name, CommitNote)
         except CorruptFileError as error:
             _log.warning("the note of a commit is damaged, its time is unknown: %s", error)
             return ()
-        return None if note is None else (note,)
 
     # ---- guarantees ------------------------------------------------------------------------------
 
@@ -230,18 +222,18 @@ class VersionNotes:
         def of(kind: str) -> list[str]:
             return [name for name in every if name.startswith(f"{kind}{self._digest}.")]
 
-        keepings = [self._read(name, keeping_of) for name in of(_KEEPING)]
+        keepings = self._read_all(of(_KEEPING), Keeping)
         resets = self._resets(of(_RESET))
-        if not keepings:
+        if keepings == ():
             return None if resets is None else Promises(resets=resets)
-        horizons = each_in_threads(lambda name: self._read(name, horizon_of), of(_HORIZON))
-        own = each_in_threads(lambda name: self._read(name, own_of), of(_OWN))
-        if None in keepings or None in horizons or None in own or resets is None:
+        horizons = self._read_all(of(_HORIZON), Horizon)
+        own = self._read_all(of(_OWN), OwnCompaction, listed_as="entries")
+        if keepings is None or horizons is None or own is None or resets is None:
             return None
         return Promises(
             keeping=keepings[0],
-            horizons=tuple(h for h in horizons if h is not None),
-            own=tuple(one for many in own for one in many or ()),
+            horizons=horizons,
+            own=own,
             resets=resets,
             has_ended=bool(of(_END)),
         )
@@ -260,7 +252,7 @@ class VersionNotes:
     def note_keeping(self, keeping: Keeping) -> None:
         """Begin to keep versions; first remove the notes of an earlier guarantee."""
         self.forget_keeping()
-        self._write(self._keeping_file, keeping_body(keeping))
+        self._write(self._keeping_file, keeping)
 
     def forget_keeping(self) -> None:
         """Remove the note of the guarantee to keep versions first, then its other notes."""
@@ -277,7 +269,7 @@ class VersionNotes:
         """Record a partition's new horizon; call this method before files are removed."""
         name = self._horizon_file(horizon)
         if not exists(*open_location(self._uri(name))):
-            self._write(name, {**asdict(horizon), "partition": str(horizon.partition)})
+            self._write(name, horizon)
 
     def forget_horizons_below(self, horizon: Horizon) -> None:
         """Remove older horizons of the same partition; this horizon replaces them."""
@@ -293,21 +285,20 @@ class VersionNotes:
 
     def note_own_compaction(self, own: OwnCompaction) -> None:
         """Record that a queue entry is our compaction, before the entry is marked as compacted."""
-        self._write(f"{_OWN}{self._digest}.{own.entry_id}.json", asdict(own))
+        self._write(f"{_OWN}{self._digest}.{own.entry_id}.json", own)
 
     def tidy_own_compactions(self) -> None:
         """Merge the notes about our compactions, since each reader of a version reads them all."""
         prefix = f"{_OWN}{self._digest}."
         while len(names := self._names(prefix)) >= _ENOUGH_TO_BUNDLE:
-            found = each_in_threads(lambda name: self._read(name, own_of), names)
-            if None in found:
+            every = self._read_all(names, OwnCompaction, listed_as="entries")
+            if every is None:
                 continue  # another process is merging them
-            every = [one for many in found for one in many or ()]
             aborted = {w for one in every for w in one.aborted}
             last = max(one.entry_id for one in every)
             own = [OwnCompaction(entry_id=i) for i in {one.entry_id for one in every} - {last}]
             own.append(OwnCompaction(entry_id=last, aborted=tuple(sorted(aborted))))
-            self._write(f"{prefix}{uuid.uuid4().hex}.json", own_body(own))
+            self._write(f"{prefix}{uuid.uuid4().hex}.json", {"entries": own})
             for name in names:
                 self._delete(name)
 
@@ -325,8 +316,7 @@ class VersionNotes:
 
     def _resets(self, names: Sequence[str]) -> tuple[Reset, ...] | None:
         """Return the resets in these notes; None if a listed note no longer exists."""
-        found = each_in_threads(lambda name: self._read(name, resets_of), names)
-        return None if None in found else tuple(one for many in found for one in many or ())
+        return self._read_all(names, Reset, listed_as="resets")
 
     def tidy_resets(self) -> None:
         """Merge the notes about removals, because each reader of a version reads them all."""
@@ -340,7 +330,7 @@ class VersionNotes:
     def note_resets(self, resets: Sequence[Reset]) -> None:
         """Record removals of files; versions that may need these files become unreadable."""
         if resets:
-            self._write(f"{_RESET}{self._digest}.{uuid.uuid4().hex}.json", resets_body(resets))
+            self._write(f"{_RESET}{self._digest}.{uuid.uuid4().hex}.json", {"resets": resets})
 
     # ---- tags ------------------------------------------------------------------------------------
 
@@ -369,7 +359,7 @@ class VersionNotes:
 
     def note_tag(self, tag: Tag) -> None:
         """Write a tag; it replaces an older tag of the same name."""
-        self._write(self._tag_file(tag), tag_body(tag))
+        self._write(self._tag_file(tag), tag)
 
     def forget_tag(self, name: str) -> None:
         """Remove the tag of this name, if there is one."""
@@ -391,10 +381,8 @@ class VersionNotes:
         while True:
             names = self._names(prefix)
             new = [name for name in names if name not in known]
-            found = dict(
-                zip(new, each_in_threads(lambda n: self._read(n, tag_of), new), strict=True)
-            )
-            known.update((name, tag) for name, tag in found.items() if tag is not None)
+            found = dict(zip(new, each_in_threads(lambda n: self._read(n, Tag), new), strict=True))
+            known.update((name, tags[0]) for name, tags in found.items() if tags is not None)
             # otherwise, a different tag may have replaced a listed tag
             if None not in found.values():
                 return tuple(known[name] for name in names)
@@ -427,22 +415,27 @@ class VersionNotes:
         files = list_files(*open_location(self._uri("")), prefix)
         return sorted(file.name for file in files)
 
-    def _read(self, name: str, parse: Callable[[str, dict[str, Any]], _T]) -> _T | None:
+    def _read(
+        self, name: str, cls: type[_T], *, listed_as: str | None = None
+    ) -> tuple[_T, ...] | None:
+        """Read the notes in a file; return None if the file no longer exists."""
         uri = self._uri(name)
-
-        def note_of(body: dict[str, Any]) -> _T:
-            if body.pop("version") != _VERSION:
-                raise CorruptFileError(path=uri, reason="a note of another release")
-            return parse(self.table_id, body)
-
         try:
-            return parsed_json(read_bytes(*open_location(uri)), uri, "note", note_of)
+            content = read_bytes(*open_location(uri))
         except FileNotFoundError:
             self.refresh()
             return None
+        return read_notes(cls, content, uri, listed_as=listed_as, version=_VERSION)
 
-    def _write(self, name: str, body: dict[str, Any]) -> None:
-        content = packed_json({**body, "version": _VERSION})
+    def _read_all(
+        self, names: Sequence[str], cls: type[_T], *, listed_as: str | None = None
+    ) -> tuple[_T, ...] | None:
+        """Read the notes in these files; return None if a file no longer exists."""
+        found = each_in_threads(lambda name: self._read(name, cls, listed_as=listed_as), names)
+        return None if None in found else tuple(note for notes in found for note in notes or ())
+
+    def _write(self, name: str, note: object) -> None:
+        content = note_content(note, version=_VERSION)
         write_new(*open_location(self._uri(name)), content, like=open_location(self.location)[1])
         if self.files is not None:
             self.files.note_written(name)

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
 
-from airflow_hiveacid.storage.stores.s3.bucket import Part
+from airflow_hiveacid.format.codec import Codec
+from airflow_hiveacid.storage.stores.s3.bucket import (
+    Part,  # noqa: TC001 - the codec reads hints at run time
+)
 
 if TYPE_CHECKING:
     from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket
+
+_CODEC: Final = Codec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,7 @@ class StagedUpload:
 
     def dump(self) -> bytes:
         """Return the note as JSON."""
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(_CODEC.to_json(self)).encode()
 
     @classmethod
     def read(cls, bucket: S3Bucket, note_key: str) -> Self:
@@ -43,10 +48,8 @@ class StagedUpload:
             OSError: the note cannot be read, or is invalid.
         """
         try:
-            body = json.loads(bucket.read_whole(note_key))
-            parts = tuple(Part(int(number), str(tag)) for number, tag in body.pop("parts"))
-            return cls(parts=parts, **body)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            return _CODEC.read(cls, json.loads(bucket.read_whole(note_key)))
+        except (ValueError, RecursionError) as error:
             raise OSError(
                 errno.EBADMSG, f"it is not the note of an upload: {error!r}", note_key
             ) from error

@@ -75,7 +75,6 @@ def test_notes_are_read_as_they_were_written(notes: VersionNotes) -> None:
     notes.note_commit(commit(1))
     assert notes.commits() == (commit(1), commit(2))
     keeping = Keeping(
-        table_id="17.3",
         roots={P: Kept(floor=WriteId(4), evidence=frozenset({"base_4", "000000_0"}))},
         last_entry_id=9,
         since_s=1.5,
@@ -101,7 +100,7 @@ def test_notes_are_read_as_they_were_written(notes: VersionNotes) -> None:
 
 
 def test_a_new_guarantee_starts_without_horizons(notes: VersionNotes) -> None:
-    keeping = Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0)
+    keeping = Keeping(roots={}, last_entry_id=-1, since_s=0.0)
     notes.note_keeping(keeping)
     notes.note_horizon(Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5))
     notes.end_keeping(3)
@@ -113,7 +112,7 @@ def test_a_new_guarantee_starts_without_horizons(notes: VersionNotes) -> None:
 def test_a_reader_finds_the_new_horizon_while_it_replaces_the_old_one(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=-1, since_s=0.0))
+    notes.note_keeping(Keeping(roots={}, last_entry_id=-1, since_s=0.0))
     horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
     later = replace(horizon, write_id=WriteId(9))
     notes.note_horizon(horizon)
@@ -234,7 +233,7 @@ def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
     notes: VersionNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One more of each is there every day, and every reader of a version reads them all."""
-    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=0, since_s=1.5))
+    notes.note_keeping(Keeping(roots={}, last_entry_id=0, since_s=1.5))
     for number in range(1, 61):
         aborted = tuple(map(WriteId, range(max(1, number - 9), number)))
         notes.note_own_compaction(OwnCompaction(entry_id=number, aborted=aborted))
@@ -260,7 +259,9 @@ def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
     assert set(notes.resets()) == set(found)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', '{"version": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"version": 2}', '{"version": 1}', '{"version": 1, "": []}']
+)
 def test_a_damaged_commit_note_is_ignored_and_a_damaged_tag_raises_an_error(
     notes: VersionNotes, tmp_path: Path, text: str
 ) -> None:
@@ -279,7 +280,7 @@ def test_a_guarantee_is_not_read_after_an_interrupted_removal_of_its_notes(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch, deletions: int
 ) -> None:
     """A promise without its horizons would claim versions whose files are cleaned away."""
-    notes.note_keeping(Keeping(table_id="17.3", roots={}, last_entry_id=0, since_s=1.0))
+    notes.note_keeping(Keeping(roots={}, last_entry_id=0, since_s=1.0))
     for write_id in (2, 3):
         notes.note_horizon(
             Horizon(partition=P, write_id=WriteId(write_id), high_watermark=TxnId(3), at_s=2.5)

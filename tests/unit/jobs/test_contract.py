@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ContractVersionError
-from airflow_hiveacid.jobs.codec import CONTRACT_VERSION, Side, from_json, read_object, to_json
+from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 
 
 class Colour(enum.Enum):

@@ -1,0 +1,100 @@
+"""The contract's version and its two sides, on top of the JSON form of its values.
+
+Input is JSON text or JSON values from the opposite side. An unknown or missing field is an error
+that names the older side.
+
+Example:
+    >>> read_object('{"version": 1, "kind": "clean"}', reader=Side.APPLICATION)
+    {'kind': 'clean'}
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Any, Final, TypeVar
+
+from airflow_hiveacid.format.codec import (
+    Codec,
+    MisfitError,
+    MissingFieldError,
+    UnknownFieldError,
+)
+from airflow_hiveacid.format.errors import ContractVersionError
+
+CONTRACT_VERSION: Final = 1
+"""The version of the contract, incremented whenever a field is added, removed or redefined."""
+
+_CODECS: Final = {needs_all: Codec(needs_all=needs_all) for needs_all in (False, True)}
+
+_T = TypeVar("_T")
+
+
+class Side(enum.Enum):
+    """The two sides of the contract; error messages use the values as names."""
+
+    OPERATOR = "operator"
+    APPLICATION = "application"
+
+    @property
+    def other(self) -> Side:
+        """The side of the contract whose JSON this side reads."""
+        return Side.APPLICATION if self is Side.OPERATOR else Side.OPERATOR
+
+
+def read_object(text: str, *, reader: Side) -> dict[str, Any]:
+    """Parse a JSON object from the opposite side; return it without its version.
+
+    Raises:
+        ContractVersionError: the text is not a JSON object, or has a different version. The error
+            names the older side.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise misfit(reader, "the document", f"JSON, found {error}") from error
+    if not isinstance(data, dict):
+        raise misfit(reader, "the document", f"an object, found {type(data).__name__}")
+    found = data.pop("version", None)
+    if found != CONTRACT_VERSION:
+        is_older = isinstance(found, int) and found < CONTRACT_VERSION
+        raise ContractVersionError(
+            found=found,
+            supported=CONTRACT_VERSION,
+            side=(reader.other if is_older or found is None else reader).value,
+        )
+    return data
+
+
+def from_json(
+    cls: type[_T], data: object, *, reader: Side, path: str = "", needs_all: bool = False
+) -> _T:
+    """Return a dataclass built from JSON values; `path` is the path of `data` in error messages.
+
+    With `needs_all`, a field may not be missing even if it has a default.
+
+    Raises:
+        ContractVersionError: a field is missing, unknown or of the wrong type. A field is unknown
+            if the reader is older, and missing if the writer is older.
+    """
+    try:
+        return _CODECS[needs_all].read(cls, data, path)
+    except UnknownFieldError as error:
+        raise _error(reader.value, f"It does not know the field {error.path}.") from error
+    except MissingFieldError as error:
+        raise _error(reader.other.value, f"It did not write the field {error.path}.") from error
+    except MisfitError as error:
+        raise misfit(reader, error.path, error.expected) from error
+
+
+def misfit(reader: Side, where: str, expected: str) -> ContractVersionError:
+    """Return the error for an unexpected value; either side may be too old."""
+    return _error(
+        f"{reader.other.value} or the {reader.value}", f"At {where}: expected {expected}."
+    )
+
+
+def _error(side: str, detail: str) -> ContractVersionError:
+    return ContractVersionError(
+        found=CONTRACT_VERSION, supported=CONTRACT_VERSION, side=side, detail=detail
+    )
