@@ -44,6 +44,8 @@ ROOMS: Final = (
     "storage",
     "versions",
     "maintenance",
+    "reading",
+    "writing",
     "spark",
 )
 """The subpackages that the application imports; none of them imports Airflow."""

@@ -26,7 +26,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sql": ("sqlglot",),
     "metastore": ("thrift", "hmsclient", "six"),
     "storage": ("pyarrow", "google", "pyorc", "numpy", "tzdata"),
-    "maintenance": ("thrift", "hmsclient", "six", "pyarrow", "google", "pyorc", "numpy", "tzdata"),
+    **dict.fromkeys(
+        ("maintenance", "reading", "writing"),
+        ("thrift", "hmsclient", "six", "pyarrow", "google", "pyorc", "numpy", "tzdata"),
+    ),
 }
 
 # Refuses every module that is neither Python's own, nor ours, nor allowed, by its top-level name.

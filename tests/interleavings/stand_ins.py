@@ -23,17 +23,17 @@ from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.metastore.transactions import heartbeat
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.maintenance import compact
-from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events, partition_text
 from airflow_hiveacid.spark.writing import job, second_try, work
-from airflow_hiveacid.spark.writing.publish import StagedFile
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.stores import locations, threads
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.writing.publish import StagedFile
 from tests.interleavings.rows import (
     BUCKET,
     Edit,

@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.reading.access import MOST_NAMED
+from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.spark.reading.tables import read_snapshot
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from py4j.protocol import Py4JError
 
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.spark.engine.pieces import Packed, into_tasks, work_of
+from airflow_hiveacid.reading.pieces import Packed, into_tasks, work_of
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
 from airflow_hiveacid.spark.engine.workers import task_body
 

@@ -41,12 +41,6 @@ from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, com
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
 from airflow_hiveacid.spark.writing.files.writers import writer_options
-from airflow_hiveacid.spark.writing.publish import (
-    StagedDirectory,
-    StagedFile,
-    assemble,
-    empty_file,
-)
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
@@ -58,6 +52,12 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
+from airflow_hiveacid.writing.publish import (
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,6 +23,7 @@ from airflow_hiveacid.format.names import ACID_VERSION_FILE, FLUSH_LENGTH_SUFFIX
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.names import free_name
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.tasks import run_tasks
@@ -32,7 +33,6 @@ from airflow_hiveacid.spark.reading.files.bounds import bounds
 from airflow_hiveacid.spark.reading.files.file_numbers import looked_up
 from airflow_hiveacid.spark.reading.files.orc_fit import is_column, lies_outside
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.target import empty_target, whole_rows
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (

@@ -35,10 +35,11 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.names import free_name
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
-from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import IDENTITY, partition_text
 from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
 from airflow_hiveacid.spark.reading.files.bounds import bounds
@@ -53,7 +54,6 @@ from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.orc_fit import Doubts, doubts_about
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
     from airflow_hiveacid.format.table import Column
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.staged import Staged
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
     from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-    from airflow_hiveacid.spark.reading.staged import Staged
     from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.past import Past

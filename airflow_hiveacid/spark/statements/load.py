@@ -21,14 +21,14 @@ from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, Transaction
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import resolve_insert
+from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.statements.insert import InsertProgram, fixed_partition
-from airflow_hiveacid.spark.writing.publish import StagedFile
 from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
+from airflow_hiveacid.writing.publish import StagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

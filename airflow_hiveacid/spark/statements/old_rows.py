@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.reading.names import free_name
 from airflow_hiveacid.spark.reading.events import IDENTITY, Events, grouped
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.statements.expressions import row_struct
 from airflow_hiveacid.spark.statements.row_sizes import least_bytes
 from airflow_hiveacid.spark.writing.files.small_changes import are_few
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.spark.writing.publish import StagedFile
+    from airflow_hiveacid.writing.publish import StagedFile
 
 # Neighbouring rows of an old file are sent to one task. So the task decodes the stripe of these
 # rows only once.

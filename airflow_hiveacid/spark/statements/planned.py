@@ -26,8 +26,8 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import Step, check_order
+from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_with
 from airflow_hiveacid.spark.statements.insert import (
     fixed_partition,

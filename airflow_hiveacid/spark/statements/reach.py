@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.jobs.specs.statements import MergeWhen
-from airflow_hiveacid.spark.reading.access import MOST_NAMED
+from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.statements.clauses import ready

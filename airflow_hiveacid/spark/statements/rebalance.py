@@ -33,10 +33,11 @@ from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.names import free_name
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.engine.workers import task_body
-from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import (
     IDENTITY,
     Events,
@@ -44,7 +45,6 @@ from airflow_hiveacid.spark.reading.events import (
     with_no_old_row,
 )
 from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up, partition_of
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.old_rows import (
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.spark.writing.files.writers import WritePlan
-    from airflow_hiveacid.spark.writing.publish import StagedFile
     from airflow_hiveacid.spark.writing.work import TargetAsOf
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.writing.publish import StagedFile
 
 _AT: Final = "_at"
 """The column with a row's position in its partition, from 0."""

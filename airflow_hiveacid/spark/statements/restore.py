@@ -31,9 +31,10 @@ from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.access import Touched, nameable
+from airflow_hiveacid.reading.names import free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.reading.access import Touched, nameable
 from airflow_hiveacid.spark.reading.events import (
     IDENTITY,
     delete_events,
@@ -41,7 +42,6 @@ from airflow_hiveacid.spark.reading.events import (
     partition_text,
 )
 from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, partition_at
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.reading.target import resolve_target, whole_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
@@ -55,13 +55,13 @@ from airflow_hiveacid.spark.statements.old_rows import (
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.files.writers import writer_options
 from airflow_hiveacid.spark.writing.job import run_changes
-from airflow_hiveacid.spark.writing.publish import StagedFile, empty_file
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.versions.restoring import differing_now, range_since, warn_of_new
+from airflow_hiveacid.writing.publish import StagedFile, empty_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -21,8 +21,8 @@ from airflow_hiveacid.plan.statements.dml import (
     check_source,
     tables_of,
 )
+from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
-from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import empty_target

@@ -31,9 +31,8 @@ from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.reading.access import Touched, is_still_all, nameable, reading
 from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.reading.access import Touched, is_still_all, nameable, reading
-from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.second_try import (
     StagedWork,
     reissued,
@@ -41,7 +40,8 @@ from airflow_hiveacid.spark.writing.second_try import (
     why_not_kept,
 )
 from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
-from airflow_hiveacid.spark.writing.write import Write, writing
+from airflow_hiveacid.writing.order import WriteOrder
+from airflow_hiveacid.writing.write import Write, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -29,16 +29,16 @@ from airflow_hiveacid.format.table import PartitionInfo, TransactionalKind
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.writing.publish import (
+from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
+from airflow_hiveacid.storage.stores.filesystem import make_directory, move
+from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.publish import (
     StagedDirectory,
     StagedFile,
     assemble,
     misplaced,
 )
-from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
-from airflow_hiveacid.storage.stores.filesystem import make_directory, move
-from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.staging import Staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import StatementResult
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.table_write import TableWrite
     from airflow_hiveacid.spark.writing.work import CheckedStatement
-    from airflow_hiveacid.spark.writing.write import Write
+    from airflow_hiveacid.writing.table_write import TableWrite
+    from airflow_hiveacid.writing.write import Write
 
 log = logging.getLogger("hiveacid")
 

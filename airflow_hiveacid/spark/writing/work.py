@@ -30,9 +30,9 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.plan.transactions import numbered
+from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
@@ -46,23 +46,23 @@ from airflow_hiveacid.spark.writing.files.writers import (
     write_events,
     writer_options,
 )
-from airflow_hiveacid.spark.writing.publish import (
+from airflow_hiveacid.spark.writing.twin_rows import named_twins
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.versions.past import past_of
+from airflow_hiveacid.writing.publish import (
     StagedDirectory,
     StagedFile,
     assemble,
     empty_file,
     row_counts,
 )
-from airflow_hiveacid.spark.writing.twin_rows import named_twins
-from airflow_hiveacid.storage.plain.fitness import check_files_writable
-from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.write import Write
+    from airflow_hiveacid.writing.write import Write
 
 log = logging.getLogger("hiveacid")
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName
-from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile
 
 if TYPE_CHECKING:
     from airflow_hiveacid.storage.stores.staging import Staging

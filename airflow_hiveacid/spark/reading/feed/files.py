@@ -24,7 +24,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.spark.engine.pieces import TASK_BYTES, work_of_file
+from airflow_hiveacid.reading.pieces import TASK_BYTES, work_of_file
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.feed.scan import (

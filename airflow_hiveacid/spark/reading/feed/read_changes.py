@@ -31,14 +31,15 @@ from airflow_hiveacid.format.state.versions import newest_of
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
+from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.names import free_name
+from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
-from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import IDENTITY
 from airflow_hiveacid.spark.reading.feed.columns import (
     CHANGE_COLUMNS,
@@ -55,7 +56,6 @@ from airflow_hiveacid.spark.reading.feed.columns import (
 from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, PartitionSegment, plain_changes
 from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, whole_rows
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.write_range import between

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.spark.engine.pieces import work_of
+from airflow_hiveacid.reading.pieces import work_of
 from airflow_hiveacid.spark.reading.files.arrow_scan import BATCH_ROWS, numbered, scanned
 from airflow_hiveacid.storage.acid.read.changed_rows import FeedManner, changed_in, deaths_of
 from airflow_hiveacid.storage.acid.read.reader import read_events

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.spark.engine.pieces import into_tasks, work_of, work_of_file
+from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
 from airflow_hiveacid.spark.reading.events import IDENTITY
 from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER
 from airflow_hiveacid.storage.acid.read.live import live_in

@@ -37,13 +37,13 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.names import free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS, NUMBER, partition_of
 from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
-from airflow_hiveacid.spark.reading.names import free_name
 from airflow_hiveacid.storage.acid.merge import visible_events
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.row_schema import (

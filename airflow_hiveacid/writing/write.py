@@ -34,7 +34,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.spark.writing.table_write import TableWrite
+from airflow_hiveacid.writing.table_write import TableWrite
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.spark.writing.order import WriteOrder
-    from airflow_hiveacid.spark.writing.publish import StagedDirectory
+    from airflow_hiveacid.writing.order import WriteOrder
+    from airflow_hiveacid.writing.publish import StagedDirectory
 
 log = logging.getLogger("hiveacid")
 

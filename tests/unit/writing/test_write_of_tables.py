@@ -26,18 +26,18 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.spark.writing.order import WriteOrder
-from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
-from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.order import WriteOrder
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.writing.table_write import TableWrite
+    from airflow_hiveacid.writing.table_write import TableWrite
     from tests.contract.fake_client import FakeClient
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock

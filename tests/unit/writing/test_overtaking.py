@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
-from airflow_hiveacid.spark.writing.overtaking import hiding_directory, is_overtaken
+from airflow_hiveacid.writing.overtaking import hiding_directory, is_overtaken
 
 if TYPE_CHECKING:
     from pathlib import Path

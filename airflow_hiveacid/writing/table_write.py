@@ -26,10 +26,14 @@ from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.transactions.unchanged import check_table
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import earlier_run
-from airflow_hiveacid.spark.reading.staged import Staged
-from airflow_hiveacid.spark.writing.abandoned import remove_abandoned
-from airflow_hiveacid.spark.writing.overtaking import found_in, hiding_directory, is_overtaken
-from airflow_hiveacid.spark.writing.publish import (
+from airflow_hiveacid.reading.staged import Staged
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
+from airflow_hiveacid.storage.stores.notes.owner_note import OWNER_FILE, note_owner
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.writing.abandoned import remove_abandoned
+from airflow_hiveacid.writing.overtaking import found_in, hiding_directory, is_overtaken
+from airflow_hiveacid.writing.publish import (
     Publication,
     StagedDirectory,
     check_free,
@@ -38,10 +42,6 @@ from airflow_hiveacid.spark.writing.publish import (
     row_counts,
     token_of,
 )
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
-from airflow_hiveacid.storage.stores.notes.owner_note import OWNER_FILE, note_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.spark.writing.order import WriteOrder
+    from airflow_hiveacid.writing.order import WriteOrder
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
 
