@@ -26,7 +26,7 @@ from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.transactions.unchanged import check_table
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import earlier_run
-from airflow_hiveacid.reading.staged import Staged
+from airflow_hiveacid.reading.table_view import Staged
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
 from airflow_hiveacid.storage.stores.notes.owner_note import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes

@@ -25,14 +25,16 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.metastore.transactions import heartbeat
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.maintenance import compact
-from airflow_hiveacid.spark.reading.events import Events, partition_text
-from airflow_hiveacid.spark.writing import job, second_try, work
+from airflow_hiveacid.spark.reading.events import Events
+from airflow_hiveacid.spark.writing import job, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.stores import locations, threads
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.writing import second_try
+from airflow_hiveacid.writing.events import partition_text
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.interleavings.rows import (
     BUCKET,
@@ -55,9 +57,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.change_range import ChangeSegment
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.storage.acid.write.reissue import Reissue
     from airflow_hiveacid.storage.stores.staging import Staging
+    from airflow_hiveacid.writing.event_files import WritePlan
     from tests.interleavings.rows import Change, Event, Identity, Row
 
 _world: World | None = None
@@ -182,7 +184,7 @@ class Frame:
 
     def mapInArrow(self, function: partial[object], schema: str) -> Written:  # noqa: N802 -- Spark's
         del schema
-        return Written(frame=self, plan=function.keywords["plan"])
+        return Written(frame=self, plan=function.keywords["function"].keywords["plan"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 )
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, is_repeatable, resolve
 from airflow_hiveacid.spark.engine.expressions.checked import resolved
-from airflow_hiveacid.spark.reading.events import partition_key, partition_text
+from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
@@ -32,6 +32,7 @@ from airflow_hiveacid.spark.statements.expressions import stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
+from airflow_hiveacid.writing.events import partition_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.writing.files import small_changes
+from airflow_hiveacid.writing import event_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,9 +145,9 @@ def test_a_table_has_the_rows_of_the_model_after_each_step_of_a_random_history(
     for _ in range(STEPS):
         verb = history.random.choice(verbs)
         # Some of the changes are written by the driver, some by tasks.
-        few = history.random.choice([0, small_changes.MOST_EVENTS])
+        few = history.random.choice([0, event_files.MOST_EVENTS])
         done.append(f"{verb.__name__} few={few}")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(small_changes, "MOST_EVENTS", few)
+            patch.setattr(event_files, "MOST_EVENTS", few)
             verb()
         assert lab.rows("t") == history.expected(), f"seed {seed}: {done}"

@@ -39,9 +39,10 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, partition_at
+from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.golden_plain import PlainCase, plain_cases
 from tests.support.spark_lab import native_files, with_settings

@@ -16,8 +16,9 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.reading.request import KeyRange
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange, key_ranges
+from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
 
 if TYPE_CHECKING:

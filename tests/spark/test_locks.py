@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.reading.access import MOST_NAMED
-from airflow_hiveacid.spark.reading.tables import read_snapshot
+from airflow_hiveacid.reading.snapshots import read_snapshot
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult

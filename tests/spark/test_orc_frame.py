@@ -26,10 +26,11 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.reading import arrow_scan
+from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.reading.files import arrow_scan
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from tests.judges.golden import GoldenCase, cases
 from tests.support.spark_lab import native_files

@@ -28,6 +28,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements.parameters import job_with, read_parameters
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, conjuncts, query, resolve
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     RefusedTextError,
@@ -36,7 +37,7 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
     _Binder,
 )
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
 
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, kept_parameters
+from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark.reading.feed import files as changed_files
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_COLUMNS
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.support.terms import job_terms
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from airflow_hiveacid.spark.reading.feed.scan import ChangePiece
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
+    from airflow_hiveacid.reading.change_scan import ChangePiece
+    from airflow_hiveacid.reading.snapshots import ReadSnapshot
     from tests.support.spark_lab import Lab, Row
 
 # Else a minor compaction with deletes is a major one: two directories do not appear at once.

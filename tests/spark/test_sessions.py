@@ -25,9 +25,10 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
+from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.progress import StageState, active_stages
 from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.spark_lab import make_lab
 

@@ -24,9 +24,10 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.spark.writing.files import small_changes
+from airflow_hiveacid.writing import event_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,7 +207,7 @@ def data_files(lab: Lab, name: str) -> dict[Path, int]:
 def test_a_result_counts_the_rows_files_and_bytes_that_are_on_the_disk(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(small_changes, "MOST_EVENTS", few)
+    monkeypatch.setattr(event_files, "MOST_EVENTS", few)
     lab4.table("t", COLUMNS, partition={"p": "int"}, buckets=("id", 3))
     known: dict[Path, int] = {}
 

@@ -36,8 +36,8 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.writing.files import small_changes
 from airflow_hiveacid.sql.script import read_script
+from airflow_hiveacid.writing import event_files
 from tests.support.spark_submit import submit
 from tests.support.transaction_lives import NAMES, Life, run
 
@@ -67,7 +67,7 @@ def new_seed(capsys: pytest.CaptureFixture[str]) -> int:
 
 def live(life: Life, transactions: int) -> None:
     for _ in range(transactions):
-        few = life.random.choice([0, small_changes.MOST_EVENTS])
+        few = life.random.choice([0, event_files.MOST_EVENTS])
         step = life.random.choice([None, None, None, "staged", "published"])
 
         def stop(reached: str, step: str | None = step) -> None:
@@ -75,7 +75,7 @@ def live(life: Life, transactions: int) -> None:
                 raise AbortedError
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(small_changes, "MOST_EVENTS", few)
+            patch.setattr(event_files, "MOST_EVENTS", few)
             if step is None:
                 run(life, life.random.randint(2, 4))
             else:

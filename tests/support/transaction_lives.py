@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.spark.reading.files.file_numbers import partition_at
+from airflow_hiveacid.reading.helper_columns import partition_at
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 
 if TYPE_CHECKING:

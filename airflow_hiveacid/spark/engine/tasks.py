@@ -53,6 +53,20 @@ def is_stopped(spark: SparkSession) -> bool:
         return True
 
 
+def task_of(
+    function: Callable[[Iterator[_T]], Iterator[_R]],
+) -> Callable[[Iterator[_T]], Iterator[_R]]:
+    """Return the function for `mapInArrow` or an RDD: it has tokens, and passes on typed errors."""
+    return with_tokens(partial(_as_task, function=function))
+
+
+def _as_task(
+    rows: Iterator[_T], *, function: Callable[[Iterator[_T]], Iterator[_R]]
+) -> Iterator[_R]:
+    with task_body():
+        yield from function(rows)
+
+
 def collected(frame: DataFrame) -> list[pa.RecordBatch]:
     """Collect a frame's rows on the driver as batches; an empty frame has no batches."""
     # Only Spark 4 has a public name for this method.
@@ -81,7 +95,7 @@ def run_tasks(
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     run = partial(_rows, function=function, tasks=Packed.of(tasks))
-    return ids.mapInArrow(with_tokens(run), schema)
+    return ids.mapInArrow(task_of(run), schema)
 
 
 def task_results(
@@ -107,7 +121,7 @@ def task_results(
         return []
     numbers = context.parallelize(range(len(tasks)), len(tasks))
     run = partial(_results, function=function, tasks=Packed.of(tasks))
-    results: list[_R] = numbers.mapPartitions(with_tokens(run)).collect()
+    results: list[_R] = numbers.mapPartitions(task_of(run)).collect()
     if len(results) != len(pieces):
         raise JobFailedError(
             f"Spark returned {len(results)} results for {len(pieces)} pieces of work"
@@ -121,18 +135,16 @@ def _rows(
     function: Callable[[_T], Iterator[pa.RecordBatch]],
     tasks: Packed[_T],
 ) -> Iterator[pa.RecordBatch]:
-    with task_body():
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                for piece in tasks[index]:
-                    yield from function(piece)
+    for batch in batches:
+        for index in batch.column("id").to_pylist():
+            for piece in tasks[index]:
+                yield from function(piece)
 
 
 def _results(
     numbers: Iterator[int], *, function: Callable[[_T], _R], tasks: Packed[_T]
 ) -> Iterator[_R]:
-    with task_body():
-        for number in numbers:
-            for piece in tasks[number]:
-                # Not `map`: it would end early if the function raised StopIteration.
-                yield function(piece)
+    for number in numbers:
+        for piece in tasks[number]:
+            # Not `map`: it would end early if the function raised StopIteration.
+            yield function(piece)

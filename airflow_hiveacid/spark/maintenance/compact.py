@@ -40,7 +40,6 @@ from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets, compact_plain_files
 from airflow_hiveacid.spark.maintenance.replacement import Replacement, live_names
 from airflow_hiveacid.spark.maintenance.rival_check import RivalCheck
-from airflow_hiveacid.spark.writing.files.writers import writer_options
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, put_together
@@ -52,6 +51,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.keeping import note_as_ours
+from airflow_hiveacid.writing.event_files import writer_options
 from airflow_hiveacid.writing.publish import (
     StagedDirectory,
     StagedFile,

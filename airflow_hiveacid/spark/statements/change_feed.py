@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
+from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.engine.tasks import job_group
@@ -36,7 +37,6 @@ from airflow_hiveacid.spark.reading.feed.read_changes import (
     whole_of,
     writes_between,
 )
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.writing.files.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.listing import list_roots
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.snapshots import ReadSnapshot
     from airflow_hiveacid.spark.reading.feed.read_changes import FoundChanges
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.versions.write_range import Version, WriteRange
 

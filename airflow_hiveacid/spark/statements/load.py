@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.jobs.specs.statements import LoadSpec
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.storage.stores.staging import Staging
+    from airflow_hiveacid.writing.event_files import WritePlan
 
 _COPIED_SCHEMA: Final = "position int, attempt string"
 _COPIED_ARROW: Final = pa.schema([("position", pa.int32()), ("attempt", pa.string())])

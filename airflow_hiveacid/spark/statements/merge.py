@@ -46,8 +46,8 @@ from airflow_hiveacid.spark.statements.update_delete import (
     kept_changes,
     row_changes,
 )
-from airflow_hiveacid.spark.writing.files.small_changes import are_few
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.writing.event_files import are_few
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo

@@ -34,18 +34,15 @@ from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.reading.names import free_name
-from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.engine.workers import task_body
+from airflow_hiveacid.reading.helper_columns import free_name
+from airflow_hiveacid.reading.snapshots import held_snapshot
+from airflow_hiveacid.spark.engine.tasks import job_group, task_of
 from airflow_hiveacid.spark.reading.events import (
-    IDENTITY,
     Events,
     insert_events,
     with_no_old_row,
 )
 from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up, partition_of
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.old_rows import (
     identities,
@@ -56,6 +53,7 @@ from airflow_hiveacid.spark.statements.old_rows import (
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, written_files
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
@@ -69,12 +67,12 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile
+    from airflow_hiveacid.reading.arrow_scan import TargetFile
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.spark.writing.work import TargetAsOf
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.writing.event_files import WritePlan
     from airflow_hiveacid.writing.publish import StagedFile
 
 _AT: Final = "_at"
@@ -257,11 +255,11 @@ class _Spread:
             )
             order = [f"_key{at}" for at in range(len(keys))]
             # As in Hive, one task sorts a partition's row IDs and keys.
-            within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY)
+            within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY_COLUMNS)
             at = _number(within)
         else:
             rows, order = identities(self.target), []
-            within = Window.partitionBy("_file").orderBy(*IDENTITY)
+            within = Window.partitionBy("_file").orderBy(*IDENTITY_COLUMNS)
             at = _number(within) + _looked_up(self.before, file_of(file))
         count, buckets = (
             _looked_up(numbers, partition_of(file)) for numbers in (self.rows, self.buckets)
@@ -281,18 +279,20 @@ class _Spread:
         columns = self.target.table.columns
         names = [c.name for c in columns]
         types = [(c.name, read_type(parse_type(c.type), TimestampForm.PAIR)) for c in columns]
-        kept = rows.select("_partition", "_bucket", "_file", *IDENTITY, _AT)
+        kept = rows.select("_partition", "_bucket", "_file", *IDENTITY_COLUMNS, _AT)
         fetch = partial(
             _fetched,
             files={file.number: file.data for file in self.target.files},
             columns=columns,
         )
         schema = StructType([*kept.schema, StructField("row", from_arrow_type(pa.struct(types)))])
-        near = kept.repartition("_file", IDENTITY[0], neighbours())
-        whole = near.sortWithinPartitions("_file", *IDENTITY).mapInArrow(with_tokens(fetch), schema)
+        near = kept.repartition("_file", IDENTITY_COLUMNS[0], neighbours())
+        whole = near.sortWithinPartitions("_file", *IDENTITY_COLUMNS).mapInArrow(
+            task_of(fetch), schema
+        )
         group = ("_partition", "_bucket")
         rows = whole.repartition(*group).sortWithinPartitions(*group, _AT)
-        rows = rows.drop("_file", *IDENTITY).withColumn("_clause", F.lit(0))
+        rows = rows.drop("_file", *IDENTITY_COLUMNS).withColumn("_clause", F.lit(0))
         events = insert_events(with_no_old_row(rows))
         return Events(frame=lambda: events, given=(frozenset(names),))
 
@@ -304,16 +304,15 @@ def _fetched(
     columns: Sequence[TableColumn],
 ) -> Iterator[pa.RecordBatch]:
     """Add the column `row` with all values of each row, on an executor."""
-    with task_body():
-        names = [c.name for c in columns]
-        old = OldRows(files, columns, names)
-        for batch in batches:
-            if batch.num_rows:
-                values = old.fetch(batch)
-                row = pa.StructArray.from_arrays([values[name] for name in names], names=names)
-                yield pa.RecordBatch.from_arrays(
-                    [*batch.columns, row], names=[*batch.schema.names, "row"]
-                )
+    names = [c.name for c in columns]
+    old = OldRows(files, columns, names)
+    for batch in batches:
+        if batch.num_rows:
+            values = old.fetch(batch)
+            row = pa.StructArray.from_arrays([values[name] for name in names], names=names)
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, row], names=[*batch.schema.names, "row"]
+            )
 
 
 def _number(within: WindowSpec) -> Column:

@@ -32,17 +32,14 @@ from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched, nameable
-from airflow_hiveacid.reading.names import free_name
+from airflow_hiveacid.reading.helper_columns import NUMBER, free_name, partition_at
+from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.events import (
-    IDENTITY,
     delete_events,
     insert_events,
-    partition_text,
 )
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, partition_at
-from airflow_hiveacid.spark.reading.tables import held_snapshot
 from airflow_hiveacid.spark.reading.target import resolve_target, whole_rows
 from airflow_hiveacid.spark.statements.insert import InsertProgram
 from airflow_hiveacid.spark.statements.load import FileToCopy, copied_files
@@ -53,14 +50,16 @@ from airflow_hiveacid.spark.statements.old_rows import (
     written_from,
 )
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
-from airflow_hiveacid.spark.writing.files.writers import writer_options
 from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.versions.restoring import differing_now, range_since, warn_of_new
+from airflow_hiveacid.writing.event_files import writer_options
+from airflow_hiveacid.writing.events import partition_text
 from airflow_hiveacid.writing.publish import StagedFile, empty_file
 
 if TYPE_CHECKING:
@@ -72,10 +71,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
     from airflow_hiveacid.spark.writing.work import TargetAsOf
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.versions.restoring import Differing
+    from airflow_hiveacid.writing.event_files import WritePlan
 
 _NOW, _THEN = "_now", "_then"
 
@@ -299,7 +298,7 @@ class _AcidComparison(_Comparison):
         then = identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
         return (
             now.unionByName(then)
-            .groupBy("_partition", "_bucket", *IDENTITY)
+            .groupBy("_partition", "_bucket", *IDENTITY_COLUMNS)
             .agg(
                 F.sum(_NOW).alias(_NOW),
                 F.sum(_THEN).alias(_THEN),
@@ -316,7 +315,10 @@ class _AcidComparison(_Comparison):
         names = _demanded(self.table)
         if not names:
             return
-        position, key = free_name("position", self.table.column_names), ["_partition", *IDENTITY]
+        position, key = (
+            free_name("position", self.table.column_names),
+            ["_partition", *IDENTITY_COLUMNS],
+        )
         values = F.struct(*[F.col(quoted(name)) for name in names]).alias("row")
         rows = self.then.scan(names, position=position).select(
             values, *self.then.position_columns(position)
@@ -443,7 +445,7 @@ def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
     """Return insert events for old rows, at most `most` in each partition."""
     rows = rows.withColumn("_clause", F.lit(0))
     if not table.num_buckets:
-        seed = F.xxhash64("_file", IDENTITY[0], neighbours())
+        seed = F.xxhash64("_file", IDENTITY_COLUMNS[0], neighbours())
         rows = spread(table, rows, writers_for(most), seed)
     # In a bucketed table a row stays in its bucket.
     return insert_events(rows)

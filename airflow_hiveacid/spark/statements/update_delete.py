@@ -22,8 +22,6 @@ from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.reading.events import (
-    EVENT_COLUMNS,
-    IDENTITY,
     Events,
     delete_events,
     grouped,
@@ -33,8 +31,10 @@ from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
-from airflow_hiveacid.spark.writing.files.small_changes import are_few
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.writing.event_files import are_few
+from airflow_hiveacid.writing.events import EVENT_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,7 +173,7 @@ def row_changes(table: TableInfo, clauses: Sequence[Clause], kept: KeptRows) -> 
     updated = rows.where(F.col("_clause").isin(updating))
     if not table.num_buckets:
         # The seed is the old row's ID, because the checkpoint contains this ID.
-        seed = F.xxhash64("_file", *IDENTITY)
+        seed = F.xxhash64("_file", *IDENTITY_COLUMNS)
         updated = spread(table, updated, writers_for(kept.updated), seed)
     # In a bucketed table, a row keeps its bucket, because bucket columns cannot change.
     return [delete_events(rows), insert_events(updated)]

@@ -17,8 +17,12 @@ import logging
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ContractVersionError,
@@ -31,31 +35,38 @@ from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.reading.access import Touched, is_still_all, nameable, reading
-from airflow_hiveacid.spark.engine.tasks import job_group
-from airflow_hiveacid.spark.writing.second_try import (
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.tasks import job_group, run_tasks
+from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
+from airflow_hiveacid.storage.acid.write.reissue import reissue
+from airflow_hiveacid.writing.order import WriteOrder
+from airflow_hiveacid.writing.second_try import (
     StagedWork,
     reissued,
     why_in_full,
     why_not_kept,
 )
-from airflow_hiveacid.spark.writing.work import CheckedStatement, TransactionWork, naming
-from airflow_hiveacid.writing.order import WriteOrder
 from airflow_hiveacid.writing.write import Write, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.records.ledger import LedgerEntry
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.spark.writing.context import JobContext
+    from airflow_hiveacid.storage.acid.write.reissue import Reissue
 
 log = logging.getLogger("hiveacid")
 
 # Each restart means that another transaction has committed. So at least one job makes progress.
 # After this many restarts the job fails, so that the user notices.
 _MOST_BEGINNINGS: Final = 5
+_SIZES: Final = "path string, size_bytes long"
 
 
 def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResult:
@@ -68,7 +79,7 @@ def run_changes(job: JobContext, changes: Sequence[CheckedStatement]) -> JobResu
         HiveAcidError: the job failed. Nothing was changed, with one exception: after
             `CommitStateUnknownError`, it is unknown whether the transaction was committed.
     """
-    restart_state = RestartState(not_kept=why_not_kept(changes))
+    restart_state = RestartState(not_kept=_why_not_kept(changes))
 
     def run() -> JobResult:
         touched = _touched(changes)
@@ -124,13 +135,39 @@ def _take_over(
     try:
         why_not = why_in_full(job.client, part.table, staged)
         if why_not is None:
-            directories = reissued(job.spark, staged, part)
+            directories = reissued(staged, part, partial(_copied_in_tasks, job.spark))
             work.take_over(part.table.ref, directories, staged.operations, staged.results)
     except HiveAcidError as error:
         why_not = str(error)
     finally:
         staged.write.discard()
     return why_not
+
+
+def _why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
+    """Return why a restart cannot use staged files of these statements; None if it can."""
+    if len(changes) != 1:
+        return "the transaction has several statements"
+    change = changes[0]
+    if change.operations == {DataOperation.INSERT} and change.make_files is not None:
+        return "it copies existing files"
+    return why_not_kept(
+        change.table,
+        change.operations,
+        reads_tables=bool(change.tables or tables_of(change.source)),
+    )
+
+
+def _copied_in_tasks(spark: SparkSession, sizes: Mapping[Reissue, int]) -> dict[str, int]:
+    with typed_failures():
+        frame = run_tasks(spark, _reissue_task, list(sizes), _SIZES, work=sizes.__getitem__)
+        return {row.path: row.size_bytes for row in frame.collect()}
+
+
+def _reissue_task(work: Reissue) -> Iterator[pa.RecordBatch]:
+    size = reissue(work)
+    columns = {"path": pa.array([work.target]), "size_bytes": pa.array([size], pa.int64())}
+    yield pa.RecordBatch.from_pydict(columns)
 
 
 def _staged(change: CheckedStatement, write: Write, work: TransactionWork) -> StagedWork:

@@ -32,23 +32,22 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, State
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.store_tokens import with_tokens
+from airflow_hiveacid.spark.engine.tasks import collected, task_of
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.source import show
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.writing.common import Common, common_frames
 from airflow_hiveacid.spark.writing.files.flat_files import can_write_flat, write_flat
-from airflow_hiveacid.spark.writing.files.small_changes import write_here
-from airflow_hiveacid.spark.writing.files.writers import (
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.versions.past import past_of
+from airflow_hiveacid.writing.event_files import (
     WRITTEN_SCHEMA,
     WritePlan,
     Written,
     write_events,
+    write_here,
     writer_options,
 )
-from airflow_hiveacid.spark.writing.twin_rows import named_twins
-from airflow_hiveacid.storage.plain.fitness import check_files_writable
-from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.publish import (
     StagedDirectory,
     StagedFile,
@@ -56,6 +55,7 @@ from airflow_hiveacid.writing.publish import (
     empty_file,
     row_counts,
 )
+from airflow_hiveacid.writing.twin_rows import named_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -326,9 +326,10 @@ def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     plan = dataclasses.replace(plan, given=events.given, old_files=events.old_files)
     written = _written_flat(plan, events.flat)
     if written is None and events.few is not None:
-        written = write_here(plan, events.few)
+        with typed_failures():
+            written = write_here(plan, collected(events.few))
     if written is None:
-        write = with_tokens(partial(write_events, plan=plan))
+        write = task_of(partial(write_events, plan=plan))
         frame = events.frame().mapInArrow(write, WRITTEN_SCHEMA)
         written = [Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)

@@ -17,10 +17,11 @@ from airflow_hiveacid.format.errors import (
     VersionGoneError,
     VersionNotSettledError,
 )
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
-from airflow_hiveacid.spark.reading.tables import ReadSnapshot, read_snapshot, read_table
+from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.proofs.campaign.plans import Table
 from tests.proofs.campaign.polls import Past, Poll, Row, Seen, keep

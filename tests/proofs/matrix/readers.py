@@ -15,10 +15,10 @@ from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.reading.events import IDENTITY
-from airflow_hiveacid.spark.reading.files.file_numbers import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.line_process import JudgeError
@@ -98,7 +98,9 @@ class NativeReader:
         """Return row IDs; see `Reader`."""
         if table.kind.is_insert_only:
             return None
-        found = _target(table).scan(["id"]).select(*[f"{POSITION}.{n}" for n in IDENTITY], "id")
+        found = (
+            _target(table).scan(["id"]).select(*[f"{POSITION}.{n}" for n in IDENTITY_COLUMNS], "id")
+        )
         return {
             number: (write_id, bucket, row) for write_id, bucket, row, number in found.collect()
         }

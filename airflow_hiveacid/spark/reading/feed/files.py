@@ -24,25 +24,21 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.pieces import TASK_BYTES, work_of_file
-from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.feed.scan import (
+from airflow_hiveacid.reading.arrow_scan import TargetFile, deletes_of, read_together
+from airflow_hiveacid.reading.change_scan import (
     IS_BORN,
     VERSION,
     ChangePiece,
     scan_changes,
     work_of_changes,
 )
-from airflow_hiveacid.spark.reading.files.arrow_scan import TargetFile, deletes_of, read_together
-from airflow_hiveacid.spark.reading.files.file_numbers import (
-    FILE_BITS,
-    NUMBER,
-    file_number,
-    looked_up,
-)
+from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, file_number
+from airflow_hiveacid.reading.orc_fit import doubts_about
+from airflow_hiveacid.reading.pieces import TASK_BYTES, work_of_file
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.types import struct_of
+from airflow_hiveacid.spark.reading.files.file_numbers import looked_up
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
-from airflow_hiveacid.spark.reading.files.orc_fit import doubts_about
 from airflow_hiveacid.spark.reading.files.orc_frame import POSITION_FIELDS
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.storage.acid.read.buckets import buckets_of

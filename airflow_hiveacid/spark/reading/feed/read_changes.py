@@ -32,7 +32,8 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.reading.names import free_name
+from airflow_hiveacid.reading.change_scan import IS_BORN, VERSION
+from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition as checked_condition
@@ -40,7 +41,6 @@ from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.reading.events import IDENTITY
 from airflow_hiveacid.spark.reading.feed.columns import (
     CHANGE_COLUMNS,
     CHANGE_TYPE,
@@ -54,9 +54,9 @@ from airflow_hiveacid.spark.reading.feed.columns import (
     without_old_values,
 )
 from airflow_hiveacid.spark.reading.feed.files import ChangedFiles, PartitionSegment, plain_changes
-from airflow_hiveacid.spark.reading.feed.scan import IS_BORN, VERSION
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target, resolve_target, whole_rows
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.write_range import between
 
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.snapshots import ReadSnapshot
     from airflow_hiveacid.spark.reading.feed.files import Changes
-    from airflow_hiveacid.spark.reading.tables import ReadSnapshot
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.versions.write_range import Version, WriteRange
 
@@ -260,7 +260,11 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     position = free_name("position", table.column_names, CHANGE_COLUMNS)
     rows = target.live_rows(names, position)
     stored = {field.name for field in rows.schema[position].dataType}  # type: ignore[attr-defined] # a struct
-    born = F.col(f"{quoted(position)}.{IDENTITY[0]}") if IDENTITY[0] in stored else F.lit(None)
+    born = (
+        F.col(f"{quoted(position)}.{IDENTITY_COLUMNS[0]}")
+        if IDENTITY_COLUMNS[0] in stored
+        else F.lit(None)
+    )
     rows = rows.withColumns({IS_BORN: F.lit(True), VERSION: born.cast("bigint")})
     whole = _with_change_columns(target, wanted, target.partitions, rows, names, position)
     if wanted.where is not None:
@@ -358,7 +362,7 @@ def _with_change_columns(  # noqa: PLR0913, PLR0917 - the rows, their partitions
         (F.col(f"{quoted(position)}.{name}") if name in position_fields else F.lit(None))
         .cast(type_)
         .alias(own)
-        for name, type_, own in zip(IDENTITY, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
+        for name, type_, own in zip(IDENTITY_COLUMNS, IDENTITY_TYPES, ROW_IDENTITY, strict=True)
     ]
     return rows.select(
         *values,

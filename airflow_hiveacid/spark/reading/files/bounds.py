@@ -11,8 +11,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_hiveacid.reading.request import RANGED, KeyRange
 from airflow_hiveacid.spark.engine.expressions.catalyst import comparisons
-from airflow_hiveacid.spark.reading.files.key_ranges import RANGED, KeyRange
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.spark.engine.java_names import jvm_of
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,14 +9,14 @@ on the ranges. A key has no range if Python cannot represent a bound exactly, su
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading.request import RANGED, KeyRange
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.values.calendars import EPOCH
 
@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from airflow_hiveacid.format.table import Column
-
-RANGED: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
-"""Types for which all engines agree on the least and the greatest value of a file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRange:
-    """The least and the greatest value of a range, both inclusive; None means no bound.
-
-    `is_empty` is True if no value is wanted. NULL is in no range.
-    """
-
-    low: object = None
-    high: object = None
-    is_empty: bool = False
 
 
 def key_ranges(

@@ -17,10 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
-from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.files.arrow_scan import (
+from airflow_hiveacid.reading.arrow_scan import (
     ScanPiece,
     TargetFile,
     deletes_of,
@@ -28,9 +25,17 @@ from airflow_hiveacid.spark.reading.files.arrow_scan import (
     scan_piece,
     work_of_scan,
 )
-from airflow_hiveacid.spark.reading.files.file_numbers import file_number
+from airflow_hiveacid.reading.helper_columns import file_number
+from airflow_hiveacid.reading.orc_fit import (
+    Doubts,
+    delete_files,
+    judged,
+)
+from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.spark.engine.tasks import run_tasks
+from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
+from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked, Doubts, delete_files, judged
 from airflow_hiveacid.spark.reading.files.orc_frame import (
     POSITION_FIELDS,
     DeleteEvents,
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.reading.request import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 log = logging.getLogger("hiveacid")
@@ -76,7 +81,7 @@ class LiveFiles:
             HiveAcidError: a footer cannot be read.
         """
         needed = {*wanted, *self.ranges}
-        query = Asked(
+        query = ReadRequest(
             table_columns=self.table.columns,
             columns=tuple(c for c in self.table.columns if c.name in needed),
             ranges=self.ranges,
@@ -124,7 +129,9 @@ class LiveFiles:
         ]
         return run_tasks(self.spark, scan_piece, pieces, schema, work=work_of_scan)
 
-    def _judged(self, query: Asked, *, for_changes: bool) -> list[tuple[TargetFile, str | None]]:
+    def _judged(
+        self, query: ReadRequest, *, for_changes: bool
+    ) -> list[tuple[TargetFile, str | None]]:
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
         verdicts = judged(query, [(f.data, self.doubts[f.partition]) for f in self.files])
         for file, verdict in zip(self.files, verdicts, strict=True):
@@ -148,7 +155,7 @@ class LiveFiles:
             if verdict.rows and not verdict.is_outside
         ]
 
-    def _native(self, files: Sequence[TargetFile], query: Asked, position: str) -> DataFrame:
+    def _native(self, files: Sequence[TargetFile], query: ReadRequest, position: str) -> DataFrame:
         # The partition is part of the join key, because one frame has the files of all partitions.
         deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
         event_files = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])

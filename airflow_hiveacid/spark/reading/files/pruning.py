@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.dml import quoted, require_partition_columns
-from airflow_hiveacid.reading.names import free_name
+from airflow_hiveacid.reading.helper_columns import free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import TEXT_ERRORS, conjuncts
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.small_frames import small_frame

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.reading.request import KeyRange
 
 _PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint", "date"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

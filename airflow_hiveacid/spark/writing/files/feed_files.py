@@ -21,8 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.store_tokens import with_tokens
-from airflow_hiveacid.spark.engine.workers import task_body
+from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.storage.stores.change_feed import task_file
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -66,7 +65,7 @@ def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
         PySparkException: Spark could not compute the rows.
         StorageError: reading or writing failed.
     """
-    write = with_tokens(partial(_write, location=location, counted=counted))
+    write = task_of(partial(_write, location=location, counted=counted))
     with typed_failures():
         found = rows.mapInArrow(write, _SCHEMA).collect()
     return [
@@ -88,17 +87,16 @@ def write_no_rows(rows: DataFrame, location: str) -> FeedFile:
 def _write(
     batches: Iterator[pa.RecordBatch], *, location: str, counted: str
 ) -> Iterator[pa.RecordBatch]:
-    with task_body():
-        some = (batch for batch in batches if batch.num_rows)
-        first = next(some, None)
-        if first is None:
-            return
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
-        groups = _groups(first, some)
-        file = _written(first.schema, groups, location=location, number=number, counted=counted)
-        answer = {**dataclasses.asdict(file), "kinds": json.dumps(file.kinds)}
-        yield pa.RecordBatch.from_pylist([answer], schema=_ANSWER)
+    some = (batch for batch in batches if batch.num_rows)
+    first = next(some, None)
+    if first is None:
+        return
+    context = TaskContext.get()
+    number = 0 if context is None else context.partitionId()
+    groups = _groups(first, some)
+    file = _written(first.schema, groups, location=location, number=number, counted=counted)
+    answer = {**dataclasses.asdict(file), "kinds": json.dumps(file.kinds)}
+    yield pa.RecordBatch.from_pylist([answer], schema=_ANSWER)
 
 
 def _written(

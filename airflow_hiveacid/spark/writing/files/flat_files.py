@@ -36,7 +36,6 @@ from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, beneath, reason
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.writing.files.counted_write import write_orc
 from airflow_hiveacid.spark.writing.files.flat_rows import GROUP
-from airflow_hiveacid.spark.writing.files.writers import WRITTEN_SCHEMA, Written
 from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.acid.write.flat_copy import (
     FlatCopy,
@@ -50,6 +49,7 @@ from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.given_settings import given_settings, without_observers
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.event_files import WRITTEN_SCHEMA, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_hiveacid.spark.writing.files.writers import WritePlan
+    from airflow_hiveacid.writing.event_files import WritePlan
 
 log = logging.getLogger("hiveacid")
 

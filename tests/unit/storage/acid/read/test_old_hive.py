@@ -9,8 +9,8 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked, judged
+from airflow_hiveacid.reading.orc_fit import judged
+from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
@@ -88,7 +88,7 @@ def test_changes_from_before_hive_3_are_refused_during_planning_even_with_a_key_
 ) -> None:
     table(tmp_path, CHANGES[changes], is_told=is_told)
     # No new row lies in this range, but the old version of one that was updated does.
-    asked = Asked(
+    asked = ReadRequest(
         table_columns=COLUMNS,
         columns=COLUMNS[:1],
         ranges={"id": KeyRange(low=1, high=1)},

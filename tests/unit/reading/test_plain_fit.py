@@ -10,9 +10,8 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked
-from airflow_hiveacid.spark.reading.files.plain_fit import PlainVerdict, judged_plain
+from airflow_hiveacid.reading.plain_fit import PlainVerdict, judged_plain
+from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.judges.golden_plain import GOLDEN_PLAIN, PlainCase
@@ -56,7 +55,7 @@ def judged(
         )
         for path in sorted(case.folder.glob("table/*_*/0*"))
     ]
-    asked = Asked(
+    asked = ReadRequest(
         table_columns=table,
         columns=tuple(c for c in table if columns is None or c.name in columns),
         ranges=ranges or {},
@@ -81,7 +80,7 @@ def judged_file(
         format=format_,
         columns=own,
     )
-    asked = Asked(table_columns=columns, columns=columns, ranges={}, in_utc=True)
+    asked = ReadRequest(table_columns=columns, columns=columns, ranges={}, in_utc=True)
     return judged_plain(asked, [file])
 
 
@@ -226,8 +225,6 @@ def test_text_files_are_left_to_our_reader() -> None:
 def test_columns_with_names_that_spark_reserves_are_left_to_our_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "airflow_hiveacid.spark.reading.files.plain_fit._TAKEN", frozenset({"a"}), raising=True
-    )
+    monkeypatch.setattr("airflow_hiveacid.reading.plain_fit._TAKEN", frozenset({"a"}), raising=True)
     assert reasons("life_parquet", "a") == {"a column has a name that Spark needs"}
     assert reasons("life_parquet", "b") == {None}

@@ -15,20 +15,15 @@ reused and, if not, the reason (`details`, `retried`).
 
 from __future__ import annotations
 
-import logging
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
-
-import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
 from airflow_hiveacid.format.table import PartitionInfo, TransactionalKind
-from airflow_hiveacid.plan.statements.dml import tables_of
-from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.stores.filesystem import make_directory, move
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -41,18 +36,13 @@ from airflow_hiveacid.writing.publish import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import SparkSession
+    from collections.abc import Collection
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.results import StatementResult
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.spark.writing.work import CheckedStatement
     from airflow_hiveacid.writing.table_write import TableWrite
     from airflow_hiveacid.writing.write import Write
-
-log = logging.getLogger("hiveacid")
 
 # Up to these limits, copying in the driver costs less than a stage of tasks. Copying takes 1 to 2
 # ms of CPU time per megabyte.
@@ -62,7 +52,9 @@ _ANY: Final = "any"
 # files with this ID.
 _TAKEN_OVER: Final = StatementId(1)
 _FEW_BYTES: Final = 256 << 20
-_SIZES: Final = "path string, size_bytes long"
+
+CopyMany = Callable[[Mapping[Reissue, int]], Mapping[str, int]]
+"""A function that copies files, from each work's size in bytes; it returns the sizes by target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +68,18 @@ class StagedWork:
     results: tuple[StatementResult, ...]
 
 
-def why_not_kept(changes: Sequence[CheckedStatement]) -> str | None:
-    """Return why a restart cannot use staged files of these statements; None if it can."""
-    if len(changes) != 1:
-        return "the transaction has several statements"
-    change = changes[0]
-    if change.operations != {DataOperation.INSERT}:
+def why_not_kept(
+    table: TableInfo, operations: Collection[DataOperation], *, reads_tables: bool
+) -> str | None:
+    """Return why a restart cannot use the staged files of a job's only statement, or None."""
+    if set(operations) != {DataOperation.INSERT}:
         # A base or a dropped partition has overtaken the change. So rows that the change read were
         # replaced.
-        is_overwrite = DataOperation.OVERWRITE in change.operations
+        is_overwrite = DataOperation.OVERWRITE in operations
         return "it overwrites existing rows" if is_overwrite else "rows that it read were replaced"
-    if change.make_files is not None:
-        return "it copies existing files"
-    if change.tables or tables_of(change.source):
+    if reads_tables:
         return "it reads another table"
-    if not Staging(location=change.table.location, token=_ANY).renames:
+    if not Staging(location=table.location, token=_ANY).renames:
         return "its store has no renames"
     return None
 
@@ -116,9 +105,14 @@ def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> 
 
 
 def reissued(
-    spark: SparkSession, staged: StagedWork, part: TableWrite
+    staged: StagedWork, part: TableWrite, copy_many: CopyMany
 ) -> tuple[StagedDirectory, ...]:
     """Stage the directories of an earlier write again, with the write ID of a new write.
+
+    Args:
+        staged: the earlier write's directories.
+        part: the new write's part for the table.
+        copy_many: copies files that are too many or too large to copy in this process.
 
     Raises:
         HiveAcidError: a file cannot be written. Files that were already written are removed with
@@ -141,7 +135,7 @@ def reissued(
                 new=part.write_id,
             )
             made.append((replace(file, directory=name, attempt=attempt), work))
-    sizes = _make(spark, part.table.kind, made)
+    sizes = _copied(part.table.kind, {work: file.size_bytes for file, work in made}, copy_many)
     files = [replace(file, size_bytes=sizes[work.target]) for file, work in made]
     return assemble(files, homes)
 
@@ -153,27 +147,17 @@ def _renamed(directory: str, write_id: WriteId) -> DeltaName:
     return replace(name, low=write_id, high=write_id)
 
 
-def _make(
-    spark: SparkSession, kind: TransactionalKind, made: Sequence[tuple[StagedFile, Reissue]]
+def _copied(
+    kind: TransactionalKind, sizes: Mapping[Reissue, int], copy_many: CopyMany
 ) -> Mapping[str, int]:
     """Write the files and return their sizes by path."""
     if kind is TransactionalKind.INSERT_ONLY:
         # These files contain no write ID, so a rename is sufficient.
-        for _, work in made:
+        for work in sizes:
             fs, target = open_location(work.target)
             make_directory(fs, target.rpartition("/")[0])
             move(fs, open_location(work.source)[1], target)
-        return {work.target: file.size_bytes for file, work in made}
-    works = [work for _, work in made]
-    if len(works) <= _FEW_FILES and sum(f.size_bytes for f, _ in made) <= _FEW_BYTES:
-        return {work.target: reissue(work) for work in works}
-    size_of = {work: file.size_bytes for file, work in made}
-    with typed_failures():
-        frame = run_tasks(spark, _reissue_task, works, _SIZES, work=size_of.__getitem__)
-        return {row.path: row.size_bytes for row in frame.collect()}
-
-
-def _reissue_task(work: Reissue) -> Iterator[pa.RecordBatch]:
-    size = reissue(work)
-    columns = {"path": pa.array([work.target]), "size_bytes": pa.array([size], pa.int64())}
-    yield pa.RecordBatch.from_pydict(columns)
+        return {work.target: size for work, size in sizes.items()}
+    if len(sizes) <= _FEW_FILES and sum(sizes.values()) <= _FEW_BYTES:
+        return {work.target: reissue(work) for work in sizes}
+    return copy_many(sizes)

@@ -1,9 +1,10 @@
-"""The writers of a Spark task: one ACID file per (partition, directory, bucket).
+"""The writers of events: one staged file per (partition, directory, bucket).
 
-`write_events` runs on executors, inside `mapInArrow` (and in the driver, see `small_changes`). The
-function takes batches of events, ordered and grouped as in `spark.reading.events.grouped`. The
-function writes staged files and yields one row per file. A file's path contains the attempt, so a
-second copy of a task does no harm. The driver publishes only the files that tasks reported to it.
+`write_events` takes batches of events in `EVENT_ORDER`, on an executor or in this process. It
+writes staged files and yields one row per file. A file's path contains the attempt, so a second
+copy of a task does no harm. The driver publishes only the files that tasks reported to it. For a
+few thousand events, a shuffle and the start of Python tasks cost more than the write itself, so
+`write_here` sorts and writes them in this process.
 
 Memory holds a few batches and one stripe of an old file, even if files and groups are large.
 """
@@ -27,12 +28,10 @@ from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind, check_storable
-from airflow_hiveacid.spark.engine.workers import task_body
-from airflow_hiveacid.spark.reading.events import DELETE_KIND, GROUP, IDENTITY
-from airflow_hiveacid.spark.writing.twin_rows import row_text
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.text_form import text_form
@@ -41,9 +40,11 @@ from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
+from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP
+from airflow_hiveacid.writing.twin_rows import row_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import PartitionName, TableInfo
@@ -101,6 +102,16 @@ _BOUNDED_NAMES: Final = frozenset({"file", "hdfs"})
 # The keys are Hive's names. GZIP replaces every codec that is not listed, because every reader
 # supports GZIP.
 _IN_PARQUET: Final = {"uncompressed": "none", "snappy": "snappy", "gzip": "zlib"}
+
+
+MOST_EVENTS: Final = 50_000
+MOST_BYTES: Final = 16 << 20
+"""The limits for writes in the driver: a few tenths of a second of work, in little memory.
+"""
+
+_BATCH_ROWS: Final = 16_384
+# Old values of updated rows are fetched for a whole batch, even if the rows are wide.
+_FETCHING_ROWS: Final = 1_000
 
 
 def writer_options(
@@ -169,26 +180,46 @@ class WritePlan:
 
 
 def write_events(batches: Iterator[pa.RecordBatch], *, plan: WritePlan) -> Iterator[pa.RecordBatch]:
-    """Write the events of one Spark task; yield one row of `WRITTEN_SCHEMA` per file."""
-    with task_body():
-        attempt = uuid.uuid4().hex
-        is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
-        group: _Group | _PlainGroup | None = None
-        try:
-            for batch in batches:
-                for part in _runs(batch):
-                    key = _key_of(part)
-                    if group is None or group.key != key:
-                        if group is not None:
-                            yield group.close()
-                        group = (_PlainGroup if is_plain else _Group)(plan, key, attempt)
-                    group.write(part)
-            if group is not None:
-                yield group.close()
-        except BaseException:
-            if group is not None:
-                group.abort()
-            raise
+    """Write events in `EVENT_ORDER`, as one task; yield one row of `WRITTEN_SCHEMA` per file."""
+    attempt = uuid.uuid4().hex
+    is_plain = plan.table.kind is TransactionalKind.INSERT_ONLY
+    group: _Group | _PlainGroup | None = None
+    try:
+        for batch in batches:
+            for part in _runs(batch):
+                key = _key_of(part)
+                if group is None or group.key != key:
+                    if group is not None:
+                        yield group.close()
+                    group = (_PlainGroup if is_plain else _Group)(plan, key, attempt)
+                group.write(part)
+        if group is not None:
+            yield group.close()
+    except BaseException:
+        if group is not None:
+            group.abort()
+        raise
+
+
+def are_few(events: int, size_bytes: int) -> bool:
+    """Return True if this many events, with this approximate size, can be written in the driver."""
+    return events <= MOST_EVENTS and size_bytes <= MOST_BYTES
+
+
+def write_here(plan: WritePlan, batches: Sequence[pa.RecordBatch]) -> list[Written]:
+    """Write unordered events in this process; return one record per file.
+
+    Raises:
+        MergeCardinalityError: two source rows match one target row.
+        StorageError: reading or writing failed.
+    """
+    if not batches:
+        return []
+    (events,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    order = pc.sort_indices(events, [(name, "ascending", "at_start") for name in EVENT_ORDER])
+    step = _FETCHING_ROWS if plan.old_files else _BATCH_ROWS
+    ordered = (events.take(order[start : start + step]) for start in range(0, len(order), step))
+    return Written.all_of(write_events(ordered, plan=plan))
 
 
 def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:
@@ -249,7 +280,7 @@ class _Group:
         if self._is_delete:
             self._refuse_doubles(batch)
             events = delete_events(
-                batch.select(list(IDENTITY)), self._plan.write_id, self._plan.columns
+                batch.select(list(IDENTITY_COLUMNS)), self._plan.write_id, self._plan.columns
             )
         else:
             updates = batch.filter(pc.is_valid(batch.column("rowId")))

@@ -9,9 +9,9 @@ import pytest
 
 from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.spark.writing.twin_rows import named_twins, row_text
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+from airflow_hiveacid.writing.twin_rows import named_twins, row_text
 from tests.unit.storage.orc_tables import B0, insert, write_acid
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KEY = (1, B0, 0)
 
 
-def target(folder: Path, *names: str) -> Any:  # noqa: ANN401 - a few members of a Target
+def target(folder: Path, *names: str) -> Any:  # noqa: ANN401 - a few members of a view
     files = []
     for name in names:
         path = folder / name / "bucket_00000"

@@ -13,8 +13,8 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
-from airflow_hiveacid.spark.reading.files.orc_fit import Asked, judged
+from airflow_hiveacid.reading.orc_fit import judged
+from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID
@@ -80,7 +80,7 @@ def _as_java_writes_it(statistics: Any) -> None:  # noqa: ANN401 - generated
 def test_a_file_is_skipped_only_if_its_footer_proves_that_no_value_matches(
     tmp_path: Path, change: Callable[[Any], object], low: str, *, is_outside: bool
 ) -> None:
-    asked = Asked(
+    asked = ReadRequest(
         table_columns=(COLUMN,),
         columns=(COLUMN,),
         ranges={"s": KeyRange(low=low, high="z")},
@@ -92,7 +92,7 @@ def test_a_file_is_skipped_only_if_its_footer_proves_that_no_value_matches(
 
 
 def test_dates_without_statistics_are_left_to_our_reader(tmp_path: Path) -> None:
-    asked = Asked(table_columns=(DAY,), columns=(DAY,), ranges={}, in_utc=True)
+    asked = ReadRequest(table_columns=(DAY,), columns=(DAY,), ranges={}, in_utc=True)
     for change, is_native in {
         (lambda _: None): True,
         (lambda s: s.CopyFrom(pb.ColumnStatistics(values=0))): True,

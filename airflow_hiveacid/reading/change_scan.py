@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, numbered, scanned
 from airflow_hiveacid.reading.pieces import work_of
-from airflow_hiveacid.spark.reading.files.arrow_scan import BATCH_ROWS, numbered, scanned
 from airflow_hiveacid.storage.acid.read.changed_rows import FeedManner, changed_in, deaths_of
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of

@@ -22,7 +22,7 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_hiveacid.spark.reading.target import Target
+    from airflow_hiveacid.reading.table_view import TableView
     from airflow_hiveacid.storage.acid.identity import Key
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
@@ -30,7 +30,7 @@ _ROW: Final = re.compile(r"row (\d+) of write ID (\d+), bucket property (-?\d+)"
 
 
 @contextmanager
-def named_twins(target: Target) -> Iterator[None]:
+def named_twins(target: TableView) -> Iterator[None]:
     """Write changes of rows; an error about two changes of one row tells twins of the table.
 
     Raises:
@@ -55,7 +55,7 @@ def row_text(key: Key) -> str:
     return f"row {row} of write ID {write_id}, bucket property {bucket}"
 
 
-def _holders(target: Target, row: Key) -> tuple[str, ...]:
+def _holders(target: TableView, row: Key) -> tuple[str, ...]:
     """Return the URI of each file with this row, once for each such row."""
     return tuple(
         f"{target.partitions[one.partition].location.rstrip('/')}/{one.data.key}"

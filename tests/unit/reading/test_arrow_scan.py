@@ -12,9 +12,8 @@ from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.reading import pieces
-from airflow_hiveacid.spark.reading.files import arrow_scan
-from airflow_hiveacid.spark.reading.files.arrow_scan import (
+from airflow_hiveacid.reading import arrow_scan, pieces
+from airflow_hiveacid.reading.arrow_scan import (
     ScanPiece,
     TargetFile,
     deletes_of,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.reading.request import KeyRange, ReadRequest
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
     from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -74,31 +74,6 @@ class DeleteFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A request to read the data files of a table.
-
-    `table_columns` are all data columns; `columns` are the columns to read. `ranges` contains
-    ranges of some of the columns to read. `in_utc` is True if Spark's JVMs run in UTC.
-    """
-
-    table_columns: tuple[Column, ...]
-    columns: tuple[Column, ...]
-    ranges: Mapping[str, KeyRange]
-    in_utc: bool
-
-    @property
-    def why_none_fits(self) -> str | None:
-        """The reason why Spark's reader would misread every file of the table, or None."""
-        # ORC would apply a filter on `row.x` to a field of the column `row`.
-        if any(c.name.lower() == ROW for c in self.table_columns):
-            return "a column is called row"
-        # Spark passes names to ORC between backquotes, so a backquote in a name would end the name.
-        if any("`" in f"{c.name} {c.type}" for c in self.table_columns):
-            return "a column's name has a backquote"
-        return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileFit:
     """The verdict on one data file.
 
@@ -125,14 +100,14 @@ def doubts_about(state: AcidState) -> Doubts:
     }
 
 
-def judged(asked: Asked, files: Sequence[tuple[AcidFile, Doubts]]) -> list[FileFit]:
+def judged(request: ReadRequest, files: Sequence[tuple[AcidFile, Doubts]]) -> list[FileFit]:
     """Return a verdict on each data file, given the doubts about its partition.
 
     Raises:
         HiveAcidError: a footer cannot be read.
     """
-    table = asked.why_none_fits
-    return each_in_threads(lambda pair: _verdict(asked, table, *pair), files)
+    table = request.why_none_fits
+    return each_in_threads(lambda pair: _verdict(request, table, *pair), files)
 
 
 def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
@@ -145,14 +120,16 @@ def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
     return [delete for delete in deletes if delete.rows]
 
 
-def _verdict(asked: Asked, why_table: str | None, file: AcidFile, doubts: Doubts) -> FileFit:
+def _verdict(
+    request: ReadRequest, why_table: str | None, file: AcidFile, doubts: Doubts
+) -> FileFit:
     tail = file.tail()  # not stored, because there may be many tails, and they are large
     _require_new_rows(file, tail)
-    why = why_table or _why_not(asked, file, tail, doubts)
+    why = why_table or _why_not(request, file, tail, doubts)
     is_outside = why is None and any(
-        lies_outside(tail, tail.column_id(ROW, column.name), column, asked.ranges[column.name])
-        for column in asked.columns
-        if column.name in asked.ranges
+        lies_outside(tail, tail.column_id(ROW, column.name), column, request.ranges[column.name])
+        for column in request.columns
+        if column.name in request.ranges
     )
     buckets = {bucket for _, bucket in _buckets(tail)} if file.kind is FileKind.DATA else set()
     return FileFit(
@@ -212,7 +189,7 @@ def _why_not_whole(
     return next((why for why, holds in reasons.items() if holds), None)
 
 
-def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
+def _why_not(request: ReadRequest, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
     """Return why Spark cannot read these columns of a data file correctly, or None."""
     why = _why_not_whole(file, tail, doubts, FileKind.DATA, Operation.INSERT)
     if why is not None:
@@ -220,15 +197,15 @@ def _why_not(asked: Asked, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str
     names = tail.types[ROW_COLUMN_ID].field_names
     # Names and positions must agree, because some engines match columns by name, others by
     # position.
-    if names != tuple(c.name for c in asked.table_columns[: len(names)]):
+    if names != tuple(c.name for c in request.table_columns[: len(names)]):
         return "its columns differ from the table's"
     if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
         return "some of its rows belong to another bucket"
-    for column in asked.columns:
+    for column in request.columns:
         column_id = tail.column_id(ROW, column.name)
         if column_id is None:
             return f"it was written before column {column.name} was added"
-        if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
+        if not is_column(tail, column_id, parse_type(column.type), in_utc=request.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None
 

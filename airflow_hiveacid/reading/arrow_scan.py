@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
-from airflow_hiveacid.spark.reading.events import IDENTITY
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER
 from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, meeting
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
+    from airflow_hiveacid.reading.request import KeyRange
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.plain.files import PlainFile
 
 _SPLIT_BYTES: Final = 64 << 20
 # A batch of any size costs about a millisecond. Wide rows come in smaller batches.
@@ -45,13 +47,27 @@ class TargetFile:
     """A data file of a target, with the delete files that may have events for its rows.
 
     `partition` is the position of the file's partition among the target's partitions. `number`
-    combines that position with the file's own position (`file_numbers`).
+    combines that position with the file's own position (`file_number`).
     """
 
     number: int
     partition: int
     data: AcidFile
     deletes: tuple[AcidFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainPiece:
+    """A file of an insert-only or flat table for a task, with its number, as plain values.
+
+    `position` is the name of the column with the file number.
+    """
+
+    number: int
+    file: PlainFile
+    columns: tuple[Column, ...]
+    wanted: tuple[str, ...]
+    position: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +150,22 @@ def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
             yield scanned(events_in_range, piece)
 
 
+def scan_plain(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
+    """Read a piece's file on an executor, with Spark's types."""
+    types = {c.name: parse_type(c.type) for c in piece.columns}
+    for batch in read_rows(
+        piece.file,
+        piece.columns,
+        data_columns=piece.wanted,
+        batch_rows=BATCH_ROWS,
+        timestamps=TimestampForm.PAIR,
+    ):
+        number = pa.repeat(pa.scalar(piece.number, pa.int64()), batch.num_rows)
+        where = pa.StructArray.from_arrays([number], names=[NUMBER])
+        values = [for_spark(batch.column(name), types[name]) for name in piece.wanted]
+        yield pa.RecordBatch.from_arrays([where, *values], names=[piece.position, *piece.wanted])
+
+
 def live_events(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
     """Yield the visible rows that have no visible delete event, with the number of their file."""
     numbers = {file.path: n for file, n in zip(piece.data, piece.numbers, strict=True)}
@@ -211,7 +243,7 @@ def scanned(events: pa.RecordBatch, piece: Scanned) -> pa.RecordBatch:
     row = events.column("row")
     # Extract all fields in one call, because it costs as much as a call for one field.
     fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))
-    numbered = {name: events.column(name) for name in (NUMBER, *IDENTITY)}
+    numbered = {name: events.column(name) for name in (NUMBER, *IDENTITY_COLUMNS)}
     columns = {
         piece.position: pa.StructArray.from_arrays(list(numbered.values()), names=list(numbered)),
         **{n: for_spark(fields[n], types[n]) for n in piece.wanted},

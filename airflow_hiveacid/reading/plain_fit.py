@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
-from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER
-from airflow_hiveacid.spark.reading.files.orc_fit import (
+from airflow_hiveacid.reading.helper_columns import NUMBER
+from airflow_hiveacid.reading.orc_fit import (
     UNKNOWN_TO_SPARK,
-    Asked,
     is_column,
     lies_outside,
 )
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.reading.request import ReadRequest
     from airflow_hiveacid.storage.orc.footer import OrcTail
     from airflow_hiveacid.storage.plain.files import PlainFile
     from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
@@ -77,7 +77,7 @@ class PlainVerdict:
 
 
 def judged_plain(
-    asked: Asked,
+    request: ReadRequest,
     files: Sequence[PlainFile],
     *,
     moves_instants: bool = False,
@@ -86,7 +86,7 @@ def judged_plain(
     """Return a verdict on each file.
 
     Args:
-        asked: the request.
+        request: the request.
         files: the files.
         moves_instants: True if the session sets spark.sql.parquet.int96TimestampConversion.
         minds_case: True if the session sets spark.sql.caseSensitive, so that `a` and `A` are
@@ -97,24 +97,24 @@ def judged_plain(
     """
     verdict = partial(
         _verdict,
-        asked,
-        _why_none_fits(asked),
+        request,
+        _why_none_fits(request),
         moves_instants=moves_instants,
         minds_case=minds_case,
     )
     return each_in_threads(verdict, files)
 
 
-def _why_none_fits(asked: Asked) -> str | None:
-    if any(c.name in _TAKEN for c in asked.columns):
+def _why_none_fits(request: ReadRequest) -> str | None:
+    if any(c.name in _TAKEN for c in request.columns):
         return "a column has a name that Spark needs"
-    if any("`" in f"{c.name} {c.type}" for c in asked.table_columns):
+    if any("`" in f"{c.name} {c.type}" for c in request.table_columns):
         return "a column's name has a backquote"
     return None
 
 
 def _verdict(
-    asked: Asked,
+    request: ReadRequest,
     why_table: str | None,
     file: PlainFile,
     *,
@@ -129,7 +129,7 @@ def _verdict(
         )
     if file.format is FileFormat.PARQUET:
         facts = read_facts(file)
-        why = why_table or _why_not_parquet(asked, facts, file, minds_case=minds_case)
+        why = why_table or _why_not_parquet(request, facts, file, minds_case=minds_case)
         if why is None and moves_instants and facts.clock is TimestampStorage.INSTANT:
             why = "the session moves timestamps of Parquet"
         manner = SparkManner(
@@ -140,11 +140,11 @@ def _verdict(
         return PlainVerdict(rows=facts.rows, manner=manner, why_not=why if facts.rows else None)
     with file_errors("read", file.path):
         tail = read_tail(file.fs, file.path, file.length)
-    why = why_table or _why_not_orc(asked, tail)
+    why = why_table or _why_not_orc(request, tail)
     outside = why is None and any(
-        lies_outside(tail, tail.column_id(c.name), c, asked.ranges[c.name])
-        for c in asked.columns
-        if c.name in asked.ranges
+        lies_outside(tail, tail.column_id(c.name), c, request.ranges[c.name])
+        for c in request.columns
+        if c.name in request.ranges
     )
     return PlainVerdict(
         rows=tail.rows,
@@ -154,28 +154,28 @@ def _verdict(
     )
 
 
-def _why_not_orc(asked: Asked, tail: OrcTail) -> str | None:
+def _why_not_orc(request: ReadRequest, tail: OrcTail) -> str | None:
     if any(type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types):
         return "it has a union or a local timestamp"
     names = tail.types[0].field_names
     # Names and positions must agree, because some engines match columns by name, others by
     # position.
-    if names != tuple(c.name for c in asked.table_columns[: len(names)]):
+    if names != tuple(c.name for c in request.table_columns[: len(names)]):
         return "its columns differ from the table's"
-    for column in asked.columns:
+    for column in request.columns:
         column_id = tail.column_id(column.name)
         if column_id is None:
             return f"it was written before column {column.name} was added"
-        if not is_column(tail, column_id, parse_type(column.type), in_utc=asked.in_utc):
+        if not is_column(tail, column_id, parse_type(column.type), in_utc=request.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None
 
 
 def _why_not_parquet(
-    asked: Asked, facts: ParquetFacts, file: PlainFile, *, minds_case: bool
+    request: ReadRequest, facts: ParquetFacts, file: PlainFile, *, minds_case: bool
 ) -> str | None:
     positions = FieldPositions(facts.schema, file.path)
-    for column in asked.columns:
+    for column in request.columns:
         position = positions.of(column.name)
         if position is None:
             continue
@@ -183,7 +183,7 @@ def _why_not_parquet(
             return f"its partition was created before column {column.name} was added"
         if minds_case and facts.schema.field(position).name != column.name:
             return f"it spells column {column.name} differently, and the session is case-sensitive"
-        why = _why_not_column(facts, position, column, in_utc=asked.in_utc)
+        why = _why_not_column(facts, position, column, in_utc=request.in_utc)
         if why is not None:
             return why
     return None
