@@ -40,14 +40,14 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.runtime import run_application
 from airflow_hiveacid.spark.statements.planned import planned_one, step_of
-from airflow_hiveacid.spark.writing.job import (
+from airflow_hiveacid.spark.writing.work import TransactionWork, naming
+from airflow_hiveacid.writing.restarts import (
     RestartState,
     already_done,
     begun,
     check_sources,
     until_not_overtaken,
 )
-from airflow_hiveacid.spark.writing.work import TransactionWork, naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

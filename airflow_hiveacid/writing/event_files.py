@@ -41,6 +41,7 @@ from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
 from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP
+from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.twin_rows import row_text
 
 if TYPE_CHECKING:
@@ -220,6 +221,23 @@ def write_here(plan: WritePlan, batches: Sequence[pa.RecordBatch]) -> list[Writt
     step = _FETCHING_ROWS if plan.old_files else _BATCH_ROWS
     ordered = (events.take(order[start : start + step]) for start in range(0, len(order), step))
     return Written.all_of(write_events(ordered, plan=plan))
+
+
+def staged_files(plan: WritePlan, written: Iterable[Written]) -> tuple[StagedFile, ...]:
+    """Return the files that the writers report, for publication."""
+    return tuple(
+        StagedFile(
+            partition=plan.partition(file.partition),
+            directory=file.directory,
+            bucket=BucketId(file.bucket),
+            attempt=file.attempt,
+            rows=file.rows,
+            updated=file.updated,
+            size_bytes=file.size_bytes,
+            kind=plan.table.kind,
+        )
+        for file in written
+    )
 
 
 def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:

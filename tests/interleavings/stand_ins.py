@@ -26,14 +26,14 @@ from airflow_hiveacid.metastore.transactions import heartbeat
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.maintenance import compact
 from airflow_hiveacid.spark.reading.events import Events
-from airflow_hiveacid.spark.writing import job, work
+from airflow_hiveacid.spark.writing import context, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.stores import locations, threads
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import version_notes
-from airflow_hiveacid.writing import second_try
+from airflow_hiveacid.writing import second_try, statements
 from airflow_hiveacid.writing.events import partition_text
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.interleavings.rows import (
@@ -450,9 +450,9 @@ def installed() -> Iterator[None]:
         patch.setattr(heartbeat, "threading", threading)
         patch.setattr(functools.cached_property, "__get__", _kept)
         patch.setattr(threads, "ThreadPoolExecutor", Pool)
-        for module in (job, compact):
+        for module in (context, compact):
             patch.setattr(module, "job_group", _job_group)
-        for module in (work, compact):
+        for module in (statements, compact):
             patch.setattr(module, "empty_file", _empty_file)
         patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)

@@ -4,9 +4,6 @@ The input is checked statements and a write that is open. Each statement's event
 the statement's own ID. A later statement reads the staged files of earlier statements as if they
 were committed. All statements see the changes of other transactions that the snapshot includes.
 `finish` publishes the files of all statements.
-
-Statement IDs increase. Suppose a row and its delete event have the same write ID. Then Hive finds
-the event only if a later statement wrote it (VectorizedOrcAcidRowBatchReader).
 """
 
 from __future__ import annotations
@@ -21,14 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, StatementId
-from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.engine.failures import typed_failures
@@ -44,22 +36,22 @@ from airflow_hiveacid.writing.event_files import (
     WRITTEN_SCHEMA,
     WritePlan,
     Written,
+    staged_files,
     write_events,
     write_here,
-    writer_options,
 )
 from airflow_hiveacid.writing.publish import (
-    StagedDirectory,
     StagedFile,
-    assemble,
-    empty_file,
-    row_counts,
 )
+from airflow_hiveacid.writing.statements import WrittenStatements
 from airflow_hiveacid.writing.twin_rows import named_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_hiveacid.format.codec import JsonValue
+    from airflow_hiveacid.format.conflicts import DataOperation
+    from airflow_hiveacid.jobs.results import StatementResult
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.writing.write import Write
@@ -122,13 +114,13 @@ def naming(number: int, count: int) -> Iterator[None]:
         yield
 
 
-class TransactionWork:
-    """The statements that run in one write. Mutable: it collects the statements' results."""
+class TransactionWork(WrittenStatements):
+    """The statements that run in one write. Mutable: it keeps inputs that statements share."""
+
+    _job: JobContext
 
     def __init__(self, job: JobContext, write: Write) -> None:
-        self._job, self._write = job, write
-        self._results: list[StatementResult] = []
-        self._details: dict[str, JsonValue] = {}
+        super().__init__(job, write)
         self._common: tuple[Common, dict[str, DataFrame]] | None = None
 
     def target(
@@ -173,7 +165,7 @@ class TransactionWork:
         target = self.target(change.table, touched)
         part.check_locations(target.elsewhere.values())
         check_files_writable(change.table, target.partitions)
-        plan = self._plan(change, target)
+        plan = self.plan(target.table, change.operations, target.elsewhere)
         show(self._frames(self._job.tables(change.tables)))
         files: tuple[StagedFile, ...] = ()
         with named_twins(target):
@@ -187,60 +179,7 @@ class TransactionWork:
         replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)
         if change.empties is not None:
             replaced = change.empties(tuple(p.name for p in target.partitions))
-        directories = _assemble(plan, files, replaced)
-        self._write.stage(change.table.ref, directories, change.operations)
-        result = _result(change, directories)
-        self._results.append(result)
-        return result
-
-    @property
-    def results(self) -> tuple[StatementResult, ...]:
-        """The results of the statements so far."""
-        return tuple(self._results)
-
-    def take_over(
-        self,
-        ref: TableRef,
-        directories: tuple[StagedDirectory, ...],
-        operations: frozenset[DataOperation],
-        results: tuple[StatementResult, ...],
-    ) -> None:
-        """Use the result and the files that the job's only statement staged before a restart."""
-        self._write.stage(ref, directories, operations)
-        size = sum(file.size_bytes for directory in directories for file in directory.files)
-        self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
-
-    def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
-        """Publish the files of all statements; leaving the write's block then commits them.
-
-        Args:
-            retried: details about the run before a restart, for the result.
-
-        Raises:
-            HiveAcidError: see the steps of `Write`.
-        """
-        self._write.register()
-        self._write.verify()
-        result = self._result(retried or {})
-        self._write.note(result.dump())
-        self._write.publish()
-        return result
-
-    def _plan(self, change: CheckedStatement, target: Target) -> WritePlan:
-        part, statement = self._write.tables[change.table.ref], StatementId(len(self._results))
-        delta = DeltaName(low=part.write_id, high=part.write_id, statement_id=statement)
-        overwrite = DataOperation.OVERWRITE in change.operations
-        return WritePlan(
-            table=target.table,
-            write_id=part.write_id,
-            statement_id=StatementId(0) if overwrite else statement,
-            token=part.token(statement),
-            insert_directory=BaseName(write_id=part.write_id) if overwrite else delta,
-            delete_directory=dataclasses.replace(delta, is_delete=True),
-            options=writer_options(target.table, self._job.client.generation, is_base=overwrite),
-            given=(),
-            locations=target.elsewhere,
-        )
+        return self.stage(change.kind, plan, change.operations, files, replaced or ())
 
     def _source(self, change: CheckedStatement) -> DataFrame:
         """Read the source, with ACID tables as the statement sees them.
@@ -286,40 +225,6 @@ class TransactionWork:
             for view, table in tables.items()
         }
 
-    def _result(self, retried: Mapping[str, JsonValue]) -> JobResult:
-        job, txn = self._job, self._write.txn
-        results, directories = self._results, self._write.directories
-        details: dict[str, JsonValue] = {
-            "directories": [d.final_path for d in directories],
-            "conflict_policy": {
-                str(ref): job.policy_of(part.table).value
-                for ref, part in self._write.tables.items()
-            },
-            **self._details,
-        }
-        if retried:
-            details["retried"] = dict(retried)
-        one = results[0] if len(results) == 1 else None
-        if job.spec.has_statements:
-            details["statements"] = [to_json(result) for result in results]
-        return JobResult(
-            kind=job.spec.kind,
-            job_key=job.spec.job_key,
-            status=JobStatus.COMMITTED,
-            table=", ".join(map(str, self._write.tables)),
-            txn_id=txn.txn_id,
-            write_ids={str(ref): write_id for ref, write_id in txn.write_ids.items()},
-            rows=RowCounts(
-                inserted=sum(r.rows.inserted for r in results),
-                updated=sum(r.rows.updated for r in results),
-                deleted=sum(r.rows.deleted for r in results),
-            ),
-            partitions=() if one is None else one.partitions,
-            files=sum(r.files for r in results),
-            size_bytes=sum(r.size_bytes for r in results),
-            details=details,
-        )
-
 
 def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
     """Write the events and return the files that the driver accepted."""
@@ -333,19 +238,7 @@ def written_files(plan: WritePlan, events: Events) -> tuple[StagedFile, ...]:
         frame = events.frame().mapInArrow(write, WRITTEN_SCHEMA)
         written = [Written.of(row) for row in frame.collect()]
     log.info("staged files=%d table=%s", len(written), plan.table.ref)
-    return tuple(
-        StagedFile(
-            partition=plan.partition(file.partition),
-            directory=file.directory,
-            bucket=BucketId(file.bucket),
-            attempt=file.attempt,
-            rows=file.rows,
-            updated=file.updated,
-            size_bytes=file.size_bytes,
-            kind=plan.table.kind,
-        )
-        for file in written
-    )
+    return staged_files(plan, written)
 
 
 def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | None:
@@ -357,30 +250,3 @@ def _written_flat(plan: WritePlan, rows: DataFrame | None) -> list[Written] | No
     except UnsupportedFileError as error:
         log.info("writing rows with our writer instead of Spark's: %s", error)
         return None
-
-
-def _assemble(
-    plan: WritePlan,
-    files: tuple[StagedFile, ...],
-    partitions: tuple[PartitionName, ...] | None,
-) -> tuple[StagedDirectory, ...]:
-    """Assemble the files into directories; an overwrite also replaces partitions without rows."""
-    if isinstance(plan.insert_directory, BaseName):
-        for name in set(partitions or ()) - {f.partition for f in files}:
-            empty = empty_file(
-                plan.table, name, str(plan.insert_directory), plan.staging(name), plan.options
-            )
-            files = (*files, empty)
-    return assemble(files, {f.partition: plan.staging(f.partition) for f in files})
-
-
-def _result(change: CheckedStatement, directories: tuple[StagedDirectory, ...]) -> StatementResult:
-    files = [f for d in directories for f in d.files]
-    return StatementResult(
-        kind=change.kind,
-        table=str(change.table.ref),
-        rows=row_counts(directories),
-        partitions=tuple(sorted({str(d.partition) for d in directories if d.partition.columns})),
-        files=len(files),
-        size_bytes=sum(f.size_bytes for f in files),
-    )

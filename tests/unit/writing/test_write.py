@@ -44,7 +44,6 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.spark.writing.job import already_done
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.notes import job_ledger
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
@@ -53,6 +52,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing import abandoned, publish
 from airflow_hiveacid.writing.order import WriteOrder
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.writing.restarts import already_done
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms

@@ -41,11 +41,12 @@ from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing import job
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.spark.writing.job import RestartState, begun, run_changes
+from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing import overtaking, second_try
+from airflow_hiveacid.writing.restarts import RestartState, begun
 from airflow_hiveacid.writing.table_write import TableWrite
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT, OneRow
