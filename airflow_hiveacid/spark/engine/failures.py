@@ -236,7 +236,7 @@ def reason_of(error: BaseException) -> str:
     return first[0] if first else type(error).__name__
 
 
-# ---- failures of stores ----------------------------------------------------------------------------
+# ---- failures of stores ------------------------------------------------------------------------
 
 
 def store_failure(text: str, file: str | None) -> HiveAcidError | None:
