@@ -166,10 +166,10 @@ class Transaction:
                 self._declared(table, "reads", "reads").table,
                 version=VersionSpec.of(version, timestamp, tag),
             )
-            given = where_parameters(where, parameters)
+            marker_values = where_parameters(where, parameters)
             if where is None:
                 return target.rows(columns)
-            moment = Moment.now(self._job.spark, self._job.text_terms(given))
+            moment = Moment.now(self._job.spark, self._job.text_terms(marker_values))
             return target.rows_where(where, moment, columns)
 
     def insert(  # noqa: PLR0913 - an INSERT has this many parts
@@ -187,14 +187,16 @@ class Transaction:
         Raises:
             HiveAcidError: the insert failed. The transaction can no longer commit.
         """
-        given = {} if partition is None else partition
+        partition_values = {} if partition is None else partition
         return self._run(
             lambda: InsertSpec(
                 target=arguments.table_name(table),
                 source=_FRAME,
                 mode=InsertMode.OVERWRITE if overwrite else InsertMode.APPEND,
                 columns=arguments.names(columns, "columns"),
-                partition=statements.partition_values(given, nulls=statements.null_columns(given)),
+                partition=statements.partition_values(
+                    partition_values, nulls=statements.null_columns(partition_values)
+                ),
                 match=arguments.choice(ColumnMatch, match, "match"),
             ),
             rows,
@@ -335,10 +337,10 @@ class Transaction:
             raise ConfigurationError(_UNDECLARED.format(does="changes", table=table, where=where))
 
     def _declared(self, table: str, does: str, where: str) -> _Declared:
-        found = self._tables.get(TableRef.parse(table))
-        if found is None:
+        declared = self._tables.get(TableRef.parse(table))
+        if declared is None:
             raise ConfigurationError(_UNDECLARED.format(does=does, table=table, where=where))
-        return found
+        return declared
 
 
 @contextmanager
@@ -409,15 +411,15 @@ def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
 
 def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
     spec = job.job_of(ProgramSpec)
-    named = [
+    declarations = [
         (DataOperation.SELECT, spec.reads),
         (DataOperation.INSERT, spec.inserts),
         (DataOperation.UPDATE, spec.changes),
         (DataOperation.OVERWRITE, spec.overwrites),
     ]
-    found: dict[TableRef, _Declared] = {}
+    tables: dict[TableRef, _Declared] = {}
     # a table's last entry applies, because it has the strongest operation
-    for operation, names in named:
+    for operation, names in declarations:
         for name in names:
             if operation is DataOperation.SELECT:
                 (table,) = job.tables({name: name}).values()
@@ -425,8 +427,8 @@ def _declared_tables(job: JobContext) -> dict[TableRef, _Declared]:
                 table = job.changeable_table(name, "a change of rows")
             else:
                 table = job.insertable_table(name)
-            found[table.ref] = _Declared(table=table, operation=operation)
-    return found
+            tables[table.ref] = _Declared(table=table, operation=operation)
+    return tables
 
 
 def run(program: ProgramFunction) -> None:
@@ -438,14 +440,14 @@ def run(program: ProgramFunction) -> None:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spec")
-    given, own = parser.parse_known_args()
-    if given.spec is None:
+    options, own = parser.parse_known_args()
+    if options.spec is None:
         parser.error(
             "--spec is missing: do not start a program that calls acid.run by hand;"
             " HiveAcidPySparkOperator submits it, and passes the job's spec with --spec"
         )
     sys.argv[1:] = own
-    spec = ["--spec", given.spec]
+    spec = ["--spec", options.spec]
     code = run_application("program", lambda job: run_program(job, program), spec)
     if code is not ExitCode.OK:
         sys.exit(int(code))

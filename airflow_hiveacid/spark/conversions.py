@@ -38,9 +38,9 @@ def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> Conve
     if to is ConversionTarget.FLAT and table.kind is TransactionalKind.FULL_ACID:
         return _leave(job, table, exchange)
     is_back = to is ConversionTarget.FULL_ACID and table.kind is TransactionalKind.NONE
-    kept = exchange.way_back(table) if is_back else None
-    if kept is not None:
-        rows = exchange.come_back(kept)
+    flat_table = exchange.way_back(table) if is_back else None
+    if flat_table is not None:
+        rows = exchange.come_back(flat_table)
         steps = steps_back(exchange.kept)
         return outcome_of(table, to, steps=steps, done=True, rows=rows)
     return _converter(job, ref, to).convert()

@@ -52,12 +52,12 @@ def remove_abandoned(
     locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
-        found = [d for d in entry.directories if _is_of(entry, d, locations)]
+        directories = [d for d in entry.directories if _is_of(entry, d, locations)]
         # Abort uploads first, because a stalled attempt could complete an open upload after the
         # removal.
         with _permitted():
-            _discard_staged(table, entry, found)
-        for directory in found:
+            _discard_staged(table, entry, directories)
+        for directory in directories:
             with _permitted():
                 give_up_all(directory)
             delete_directory(*open_location(directory))

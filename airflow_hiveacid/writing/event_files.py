@@ -126,8 +126,8 @@ def writer_options(
     default = "zlib" if generation is MetastoreGeneration.V3 else "zstd"
     compression = table.parameters.get("orc.compress", "").lower() or default
     if table.storage.format is FileFormat.PARQUET:
-        asked = table.parameters.get("parquet.compression", "").lower()
-        compression = _IN_PARQUET.get(asked, "zlib")
+        codec = table.parameters.get("parquet.compression", "").lower()
+        compression = _IN_PARQUET.get(codec, "zlib")
     return WriterOptions(
         compression=compression,
         stripe_size_bytes=(64 if is_base else 16) << 20,
@@ -354,16 +354,16 @@ class _Group:
         new = with_pairs(new)
         clause = batch.column("_clause").to_numpy(zero_copy_only=False)
         is_update = batch.column("rowId").is_valid().to_numpy(zero_copy_only=False)
-        kept: dict[str, np.ndarray] = {}
+        old_masks: dict[str, np.ndarray] = {}
         for column in self._plan.columns:
             is_given = np.array([column.name in names for names in self._plan.given], dtype=bool)
             old = is_update & ~np.take(is_given, np.where(is_update, clause, 0).astype(int))
             if old.any():
-                kept[column.name] = old
-        if not kept:
+                old_masks[column.name] = old
+        if not old_masks:
             return new
-        needs_old = np.logical_or.reduce(list(kept.values()))
-        return self._merged(batch, new, kept, needs_old)
+        needs_old = np.logical_or.reduce(list(old_masks.values()))
+        return self._merged(batch, new, old_masks, needs_old)
 
     def _merged(
         self,
@@ -375,10 +375,10 @@ class _Group:
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
         index = np.cumsum(needs_old) - 1 + batch.num_rows
         # Flatten once, because extracting one field costs as much as extracting all fields.
-        given = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
+        new_values = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
         fields = []
         for column in self._plan.columns:
-            values = given.get(column.name)
+            values = new_values.get(column.name)
             if values is None:
                 # No clause sets this column, so every row here takes its value from an old row.
                 fields.append(fetched[column.name])

@@ -107,11 +107,11 @@ class WritingJob:
         Raises:
             InputError: a table is missing or of a kind that cannot be read.
         """
-        found = {}
+        tables = {}
         for view, name in names.items():
-            found[view] = self.client.get_source(TableRef.parse(name))
-            check_readable(found[view])
-        return found
+            tables[view] = self.client.get_source(TableRef.parse(name))
+            check_readable(tables[view])
+        return tables
 
 
 def _writable(table: TableInfo) -> TableInfo:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import PartitionInfo
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 def is_overtaken(write_ids: ValidWriteIdList, own: WriteId) -> bool:
     """Return True if a write ID above `own` is known to be committed."""
-    above = range(own + 1, write_ids.high_watermark + 1)
-    return any(write_ids.is_visible(WriteId(w)) for w in above)
+    later_ids = range(own + 1, write_ids.high_watermark + 1)
+    return any(write_ids.is_visible(WriteId(w)) for w in later_ids)
 
 
 def hiding_directory(
@@ -68,23 +68,23 @@ def hiding_directory(
                 return f"{partition.location.rstrip('/')}/{text}"
         return None
 
-    found = found_in(partitions, look)
-    return None if found is None else found[1]
+    conflict = found_in(partitions, look)
+    return None if conflict is None else conflict[1]
 
 
 def found_in(
     partitions: Sequence[PartitionInfo],
-    look: Callable[[PartitionInfo, Sequence[str]], _Found | None],
-) -> tuple[PartitionInfo, _Found] | None:
+    look: Callable[[PartitionInfo, Sequence[str]], _Result | None],
+) -> tuple[PartitionInfo, _Result] | None:
     """List partitions until `look` returns a result; return that partition and the result.
 
     Raises:
         StorageError: a partition cannot be listed.
     """
 
-    def one(partition: PartitionInfo) -> _Found | None:
+    def result_of(partition: PartitionInfo) -> _Result | None:
         return look(partition, list_directories(*open_location(partition.location)))
 
     # Even if a listing fails, return the result of an earlier partition.
-    answers = zip(partitions, results_in_order(one, partitions), strict=True)
-    return next(((root, found) for root, found in answers if found is not None), None)
+    answers = zip(partitions, results_in_order(result_of, partitions), strict=True)
+    return next(((root, result) for root, result in answers if result is not None), None)

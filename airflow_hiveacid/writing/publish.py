@@ -151,7 +151,7 @@ def assemble(
             groups.items(), key=lambda g: (str(g[0][0]), g[0][1])
         )
     ]
-    steps = [step for one in directories for step in _steps(one)]
+    steps = [step for directory in directories for step in _steps(directory)]
     side_by_side(lambda step: step(), steps)
     return tuple(directories)
 
@@ -312,8 +312,8 @@ def all_staged(first: str) -> tuple[str, ...]:
         StorageError: listing failed for another reason.
     """
     home, _, name = first.rpartition("/")
-    found = list_directories(*open_location(home))
-    return tuple(f"{home}/{n}" for n in found if n == name or n.startswith(f"{name}."))
+    tokens = list_directories(*open_location(home))
+    return tuple(f"{home}/{n}" for n in tokens if n == name or n.startswith(f"{name}."))
 
 
 def discard(stagings: Iterable[Staging]) -> None:

@@ -93,9 +93,10 @@ def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> 
     if not staged.directories:
         return "it had staged nothing"
     names = tuple(dict.fromkeys(d.partition for d in staged.directories))
-    there = {info.name: info for info in client.get_partitions(table, names)}
+    existing = {info.name: info for info in client.get_partitions(table, names)}
     partitions = [
-        there.get(name) or PartitionInfo(name=name, location=table.default_partition_location(name))
+        existing.get(name)
+        or PartitionInfo(name=name, location=table.default_partition_location(name))
         for name in names
     ]
     stray = misplaced(staged.directories, partitions)
@@ -123,7 +124,7 @@ def reissued(
     homes = {
         d.partition: Staging.of(part.table, d.staging.location, token) for d in staged.directories
     }
-    made: list[tuple[StagedFile, Reissue]] = []
+    copies: list[tuple[StagedFile, Reissue]] = []
     for directory in staged.directories:
         name = str(_renamed(directory.directory, part.write_id))
         for file in directory.files:
@@ -134,9 +135,9 @@ def reissued(
                 old=staged.write_id,
                 new=part.write_id,
             )
-            made.append((replace(file, directory=name, attempt=attempt), work))
-    sizes = _copied(part.table.kind, {work: file.size_bytes for file, work in made}, copy_many)
-    files = [replace(file, size_bytes=sizes[work.target]) for file, work in made]
+            copies.append((replace(file, directory=name, attempt=attempt), work))
+    sizes = _copied(part.table.kind, {work: file.size_bytes for file, work in copies}, copy_many)
+    files = [replace(file, size_bytes=sizes[work.target]) for file, work in copies]
     return assemble(files, homes)
 
 

@@ -126,17 +126,17 @@ class TableWrite:
         """
         run, ref = self._order.run, self.table.ref
         self._earlier = self._entries()
-        known = self._committed(self._txn.snapshot)
-        if any(entry.doubt for entry in known):
+        commits = self._committed(self._txn.snapshot)
+        if any(entry.doubt for entry in commits):
             # Another copy of this job may have committed after the snapshot, before the ledger was
             # read.
-            known = self._committed(self._txn.newest(ref))
-        return earlier_run(run, known, self.table, self._txn.txn_id)
+            commits = self._committed(self._txn.newest(ref))
+        return earlier_run(run, commits, self.table, self._txn.txn_id)
 
     def _entries(self) -> tuple[LedgerEntry, ...]:
         """Return this job's entries, the confirmed ones last."""
-        found = self._ledger.entries(self._order.run.job_key)
-        return tuple(sorted(found, key=lambda e: e.is_confirmed))
+        entries = self._ledger.entries(self._order.run.job_key)
+        return tuple(sorted(entries, key=lambda e: e.is_confirmed))
 
     def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
         return committed(self._earlier, snapshot.write_ids(self.table.ref), snapshot.txns)
@@ -188,22 +188,23 @@ class TableWrite:
         began = self._txn.began.get(ref)
         if began is None:
             return
-        seen, now = self._txn.snapshot.write_ids(ref), self._txn.newest(ref).write_ids(ref)
-        if not self._has_news(now):
+        snapshot_ids = self._txn.snapshot.write_ids(ref)
+        newest_ids = self._txn.newest(ref).write_ids(ref)
+        if not self._has_news(newest_ids):
             return
 
         def rival_among(partition: PartitionInfo, names: Sequence[str]) -> ForeignWrite | None:
             operations = self._operations.get(partition.name) or self._access.operations
             return first_rival(
-                committed_since(names, began, seen, now),
+                committed_since(names, began, snapshot_ids, newest_ids),
                 self._access.policy,
                 self._client.generation,
                 doing_of(operations),
             )
 
-        found = found_in(partitions, rival_among)
-        if found is not None:
-            root, rival = found
+        conflict = found_in(partitions, rival_among)
+        if conflict is not None:
+            root, rival = conflict
             raise WriteConflictError(
                 txn_id=self._txn.txn_id,
                 reason=f"{root.location.rstrip('/')}/{rival.directory} was committed while this"
@@ -244,14 +245,16 @@ class TableWrite:
             OvertakenError: `check_not_overtaken` raised it. The same error is raised if the
                 snapshot may show rows with a higher write ID than the change.
         """
-        known = self._access.partitions or (() if self.table.is_partitioned else (PartitionName(),))
-        seen = self._txn.snapshot.write_ids(self.table.ref)
-        if self._has_news(seen):
-            self.check_no_rival(self._client.get_partitions(self.table, known))
-        if is_overtaken(seen, self.write_id):
+        partitions = self._access.partitions or (
+            () if self.table.is_partitioned else (PartitionName(),)
+        )
+        write_ids = self._txn.snapshot.write_ids(self.table.ref)
+        if self._has_news(write_ids):
+            self.check_no_rival(self._client.get_partitions(self.table, partitions))
+        if is_overtaken(write_ids, self.write_id):
             if self._access.operations & _CHANGES:
                 raise self.overtaken("it would change rows with a higher write ID than its own")
-            self.check_not_overtaken(self._client.get_partitions(self.table, known))
+            self.check_not_overtaken(self._client.get_partitions(self.table, partitions))
 
     def _has_news(self, now: ValidWriteIdList) -> bool:
         """Return True if a write to the table is known to have committed since the job began."""
@@ -294,11 +297,11 @@ class TableWrite:
                 the table.
         """
         replaced = {d.partition for d in directories if _is_base(d)}
-        kept = [d for d in self._directories if d.partition not in replaced]
-        self._directories = (*kept, *directories)
-        done = self._access.operations if operations is None else operations
+        remaining = [d for d in self._directories if d.partition not in replaced]
+        self._directories = (*remaining, *directories)
+        performed = self._access.operations if operations is None else operations
         for directory in directories:
-            self._operations.setdefault(directory.partition, set()).update(done)
+            self._operations.setdefault(directory.partition, set()).update(performed)
 
     def register(self) -> None:
         """Register the changed partitions with the metastore, before they contain new files.
@@ -315,8 +318,8 @@ class TableWrite:
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
             for name in names:
                 alike.setdefault(frozenset(self._operations[name]), []).append(name)
-            for operations, found in alike.items():
-                self._txn.register_partitions(self.table.ref, found, operations)
+            for operations, group in alike.items():
+                self._txn.register_partitions(self.table.ref, group, operations)
 
     def verify(self) -> None:
         """Check, directly before publication, that the changes would not be lost.
@@ -403,7 +406,7 @@ class TableWrite:
         files = [file for directory in self._directories for file in directory.files]
         rows = row_counts(self._directories)
         times = self._txn.times
-        seen = None if times is None else times.seen
+        snapshot_bounds = None if times is None else times.seen
         return CommitNote(
             table_id=entry.table_id,
             write_id=entry.write_id,
@@ -419,17 +422,19 @@ class TableWrite:
             size_bytes=sum(file.size_bytes for file in files),
             directories=tuple(below(self.table.location, d) for d in entry.directories),
             opened_s=None if times is None else times.opened_s,
-            seen="" if seen is None else self._txn.snapshot.write_ids(self.table.ref).text(),
-            seen_after_s=(seen and seen.after_s) or 0.0,
-            seen_by_s=(seen and seen.by_s) or 0.0,
+            seen=""
+            if snapshot_bounds is None
+            else self._txn.snapshot.write_ids(self.table.ref).text(),
+            seen_after_s=(snapshot_bounds and snapshot_bounds.after_s) or 0.0,
+            seen_by_s=(snapshot_bounds and snapshot_bounds.by_s) or 0.0,
             committed=TimeBounds() if times is None else times.committed,
         )
 
     @property
     def _kinds(self) -> list[str]:
         """The operations on the table, as names for the commit note."""
-        done = {one for each in self._operations.values() for one in each}
-        return sorted(operation.name.lower() for operation in done)
+        operations = {operation for each in self._operations.values() for operation in each}
+        return sorted(operation.name.lower() for operation in operations)
 
     @property
     def _partitions(self) -> tuple[PartitionName, ...]:

@@ -43,10 +43,10 @@ def named_twins(target: TableView) -> Iterator[None]:
         row = _ROW.search(str(error))  # a worker passes only the message
         if row is None:
             raise
-        found = _holders(target, (int(row[2]), int(row[3]), int(row[1])))
-        if len(found) <= 1:
+        files = _holders(target, (int(row[2]), int(row[3]), int(row[1])))
+        if len(files) <= 1:
             raise
-        raise TwinRowIdsError(table=target.table.ref, row=row[0], files=found) from error
+        raise TwinRowIdsError(table=target.table.ref, row=row[0], files=files) from error
 
 
 def row_text(key: Key) -> str:
@@ -58,9 +58,9 @@ def row_text(key: Key) -> str:
 def _holders(target: TableView, row: Key) -> tuple[str, ...]:
     """Return the URI of each file with this row, once for each such row."""
     return tuple(
-        f"{target.partitions[one.partition].location.rstrip('/')}/{one.data.key}"
-        for one in target.files
-        for _ in range(_count(one.data, row))
+        f"{target.partitions[file.partition].location.rstrip('/')}/{file.data.key}"
+        for file in target.files
+        for _ in range(_count(file.data, row))
     )
 
 
@@ -68,13 +68,13 @@ def _count(file: AcidFile, row: Key) -> int:
     tail = file.tail()
     ranges = [tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS]
     if has_acid_columns(tail) and any(
-        found is not None and not found[0] <= value <= found[1]
-        for found, value in zip(ranges, row, strict=True)
+        bounds is not None and not bounds[0] <= value <= bounds[1]
+        for bounds, value in zip(ranges, row, strict=True)
     ):
         return 0
     count = 0
     for batch in read_identity(file):
         keys = Keys.of(batch)
-        same = (keys.original == row[0]) & (keys.bucket == row[1]) & (keys.row == row[2])
-        count += int(np.count_nonzero(same))
+        is_row = (keys.original == row[0]) & (keys.bucket == row[1]) & (keys.row == row[2])
+        count += int(np.count_nonzero(is_row))
     return count

@@ -117,15 +117,15 @@ class Write:
             RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
         """
         tables = self._tables.values()
-        found = [(table, table.earlier_run()) for table in tables]
-        known = [(table, entry) for table, entry in found if entry is not None]
-        if not known:
+        runs = [(table, table.earlier_run()) for table in tables]
+        earlier_runs = [(table, entry) for table, entry in runs if entry is not None]
+        if not earlier_runs:
             for table in tables:
                 table.remove_abandoned()
             return None
-        certain = [entry for table, entry in known if table.is_certain(entry)]
+        certain = [entry for table, entry in earlier_runs if table.is_certain(entry)]
         if not certain:
-            table, entry = known[0]
+            table, entry = earlier_runs[0]
             raise EarlierRunUnknownError(
                 table=table.table.ref,
                 job_key=entry.job_key,
@@ -133,7 +133,7 @@ class Write:
                 when=entry.when,
                 why=entry.doubt or (_GONE if entry.is_legible else _DAMAGED),
             )
-        for table, entry in known:
+        for table, entry in earlier_runs:
             if entry.is_legible and entry.txn_id == certain[0].txn_id:
                 table.confirm_earlier(entry)
         return certain[0]

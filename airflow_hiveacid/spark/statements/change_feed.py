@@ -94,10 +94,10 @@ def feed_changes(job: JobContext) -> JobResult:
             log.warning("nothing to do: %s has already written its range", job.spec.job_key)
             status = JobStatus.ALREADY_DONE if own.files else JobStatus.NOTHING_TO_DO
             return _result(job, status, own.until, own, feed.directory_of(own))
-        done = _next_range(job, spec, feed, last, snapshot)
+        result = _next_range(job, spec, feed, last, snapshot)
         if spec.until is not None:
-            return done
-        return _with_left(done, snapshot.snapshot.write_ids(TableRef.parse(spec.target)))
+            return result
+        return _with_left(result, snapshot.snapshot.write_ids(TableRef.parse(spec.target)))
 
 
 def _next_range(
@@ -115,17 +115,17 @@ def _next_range(
         if spec.keys is None:
             _check_keys(feed, last, keys)
     since: Version = (spec.since or 0) if last is None else last.until
-    now = snapshot.snapshot.write_ids(table.ref)
+    write_ids = snapshot.snapshot.write_ids(table.ref)
     stays = _result(job, JobStatus.NOTHING_TO_DO, None if last is None else last.until)
-    if last is not None and settled(now) < last.until:
+    if last is not None and settled(write_ids) < last.until:
         # The feed is not really ahead of the table. The metastore's list of write IDs temporarily
         # ends too early (docs/decisions/reading.md). A later run continues the feed.
         return stays
-    held = {} if last is None else last.held
+    newest = {} if last is None else last.held
     had = None if last is None else frozenset(map(PartitionName.parse, last.births))
-    wanted = ChangeQuery(
+    query = ChangeQuery(
         table=table,
-        writes=replace(_writes(snapshot, table, since, spec.until), held=held, had=had),
+        writes=replace(_writes(snapshot, table, since, spec.until), held=newest, had=had),
         columns=known_columns(table, spec.columns or table.column_names),
         keys=keys,
         is_net=spec.is_net,
@@ -133,11 +133,11 @@ def _next_range(
         terms=job.text_terms(spec.parameters),
         pre_images=spec.pre_images,
     )
-    found = _rows(job, feed, last, snapshot, wanted, births=births)
-    if found is None:
+    contents = _rows(job, feed, last, snapshot, query, births=births)
+    if contents is None:
         return stays
-    changes, is_whole = found
-    begin, end = wanted.writes.part.since.high_watermark, wanted.writes.part.until.high_watermark
+    changes, is_whole = contents
+    begin, end = query.writes.part.since.high_watermark, query.writes.part.until.high_watermark
     directory = feed.new_directory(begin, job.terms.attempt.nonce)
     files = write_files(changes.rows, directory, CHANGE_TYPE)
     if is_whole and not files:
@@ -160,7 +160,7 @@ def _next_range(
         births=births,
         where=said(spec.where, spec.parameters),
         asked=_asked(job),
-        held=dict(changes.held) if is_whole else {**held, **changes.held},
+        held=dict(changes.held) if is_whole else {**newest, **changes.held},
         keys=keys,
     )
     job.terms.on_step("staged")
@@ -192,11 +192,11 @@ def _writes(
     The next range begins at a write ID. So this range ends below the open write ID. If this end is
     below the start, the range is empty.
     """
-    found = writes_between(snapshot, table, since, until)
-    whole = settled(found.part.until)
-    if whole == found.part.until.high_watermark:
-        return found
-    begins_above = whole < found.part.since.high_watermark
+    writes = writes_between(snapshot, table, since, until)
+    whole = settled(writes.part.until)
+    if whole == writes.part.until.high_watermark:
+        return writes
+    begins_above = whole < writes.part.since.high_watermark
     return writes_between(snapshot, table, since, since if begins_above else whole)
 
 
@@ -264,8 +264,8 @@ def _asked(job: JobContext) -> dict[str, str]:
 def _births(client: MetastorePort, table: TableInfo) -> dict[str, int]:
     if not table.is_partitioned:
         return {}
-    found = client.partition_births(table, client.partition_names(table))
-    return {str(name): born_s for name, born_s in found.items()}
+    births = client.partition_births(table, client.partition_names(table))
+    return {str(name): born_s for name, born_s in births.items()}
 
 
 def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str | None) -> None:
@@ -311,11 +311,11 @@ def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) 
     Raises:
         FeedError: a partition was dropped.
     """
-    gone = [name for name, born_s in last.births.items() if births.get(name) != born_s]
-    if gone:
+    dropped = [name for name, born_s in last.births.items() if births.get(name) != born_s]
+    if dropped:
         raise FeedError(
             location=feed.location,
-            reason=f"partition {gone[0]} of {last.table} was dropped since version {last.until},"
+            reason=f"partition {dropped[0]} of {last.table} was dropped since version {last.until},"
             " and no file records which rows it contained",
         )
 
@@ -332,12 +332,12 @@ def _check_added(
         FeedError: an added partition contains older rows.
     """
     ref = TableRef.parse(last.table)
-    table, now = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
+    table, write_ids = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
     added = [PartitionName.parse(name) for name in births if name not in last.births]
     partitions = snapshot.client.get_partitions(table, added) if added else ()
     listings = list_roots(partitions)
     for info, listing in zip(partitions, listings, strict=True):
-        state = resolve(listing, now, snapshot.snapshot.txns, table.kind)
+        state = resolve(listing, write_ids, snapshot.snapshot.txns, table.kind)
         if holds_older(state, WriteId(last.until)):
             raise FeedError(
                 location=feed.location,

@@ -102,15 +102,15 @@ def _partition(
     spark: SparkSession, table: TableInfo, given: Mapping[str, str | None]
 ) -> PartitionName:
     # To check the partition values by the rules of INSERT, prepare an INSERT without rows.
-    nothing = InsertSpec(target=str(table.ref), source=SourceSpec(values=()), partition=given)
+    insert = InsertSpec(target=str(table.ref), source=SourceSpec(values=()), partition=given)
     program = InsertProgram(
         table=table,
-        expressions=resolve_insert(table, nothing, ()),
+        expressions=resolve_insert(table, insert, ()),
         from_text=frozenset(name.lower() for name in given),
         moment=Moment.now(spark),
     )
-    found = fixed_partition(spark, program, nothing)
-    return UNPARTITIONED if found is None else found[0]
+    partitions = fixed_partition(spark, program, insert)
+    return UNPARTITIONED if partitions is None else partitions[0]
 
 
 def load_files(
@@ -146,19 +146,19 @@ def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[Sta
         SourceUnreadableError: a file was changed after the check.
         StorageError: reading or writing failed.
     """
-    attempts = _copied(spark, [replace(copy, at=at) for at, copy in enumerate(copies)])
+    attempts = _copied(spark, [replace(copy, at=index) for index, copy in enumerate(copies)])
     return tuple(
         StagedFile(
             partition=copy.partition,
             directory=copy.directory,
             bucket=copy.number,
-            attempt=attempts[at],
+            attempt=attempts[index],
             rows=copy.source.rows,
             updated=0,
             size_bytes=copy.source.length,
             kind=_PLAIN,
         )
-        for at, copy in enumerate(copies)
+        for index, copy in enumerate(copies)
     )
 
 
@@ -168,8 +168,8 @@ def _copied(spark: SparkSession, copies: Sequence[FileToCopy]) -> dict[int, str]
         rows = [row for copy in copies for batch in copy_task(copy) for row in batch.to_pylist()]
         return {row["position"]: row["attempt"] for row in rows}
     with typed_failures():
-        found = run_tasks(spark, copy_task, copies, _COPIED_SCHEMA, work=_work).collect()
-    return {row.position: row.attempt for row in found}
+        reports = run_tasks(spark, copy_task, copies, _COPIED_SCHEMA, work=_work).collect()
+    return {row.position: row.attempt for row in reports}
 
 
 def _work(copy: FileToCopy) -> int:

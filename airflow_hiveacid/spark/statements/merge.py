@@ -95,14 +95,14 @@ class MergeProgram:
         columns = (*self.table.columns, *self.table.partition_columns)
         (column,) = [c for c in columns if c.name == key]
         hive_type = parse_type(column.type)
-        left, right = F.col(f"t.{quoted(key)}"), F.col(f"s.{quoted(key)}")
+        target_key, source_key = F.col(f"t.{quoted(key)}"), F.col(f"s.{quoted(key)}")
         if isinstance(hive_type, CharType):
-            left, right = F.rtrim(left), F.rtrim(right)
+            target_key, source_key = F.rtrim(target_key), F.rtrim(source_key)
         elif key in self.text_keys and not isinstance(spark_type(hive_type), StringType):
             text = f"s.{quoted(key)}"
             exact = exact_value(text, hive_type)
-            right = key_of_text(self.table, key, column.type, text) if exact is None else exact
-        return left == right
+            source_key = key_of_text(self.table, key, column.type, text) if exact is None else exact
+        return target_key == source_key
 
     @property
     def keys_equal(self) -> Column:
@@ -149,14 +149,14 @@ def plan_merge(
     of_pairs = on.union(*[c.uses for c in checked[MergeWhen.MATCHED]])
     of_target = of_pairs.union(*[c.uses for c in checked[MergeWhen.NOT_MATCHED_BY_SOURCE]])
     keys = tuple(k.lower() for k in spec.keys)
-    asked = {*keys, *columns_asked(table, clauses)}
+    required = {*keys, *columns_asked(table, clauses)}
     program = MergeProgram(
         table=table,
         keys=keys,
         condition=spec.condition,
         clauses=clauses,
         needed=tuple(
-            c.name for i, c in enumerate(table.columns) if i in of_target or c.name in asked
+            c.name for i, c in enumerate(table.columns) if i in of_target or c.name in required
         ),
         matching=tuple(c for i, c in enumerate(source.columns, width) if i in of_pairs),
         inserts_once=not all(c.is_repeatable for c in checked[MergeWhen.NOT_MATCHED]),
@@ -181,16 +181,16 @@ def _checked_on(
     """Check the ON condition; return the positions of the columns that it uses."""
     if not spec.condition:
         return frozenset()
-    (found,) = resolved(table, t.crossJoin(s), [spec.condition], moment)
-    condition(table, spec.condition, found)
-    if not found.is_deterministic or found.has_subquery:
+    (on,) = resolved(table, t.crossJoin(s), [spec.condition], moment)
+    condition(table, spec.condition, on)
+    if not on.is_deterministic or on.has_subquery:
         raise ExpressionError(
             table=table.ref,
             expression=spec.condition,
             reason="ON decides which rows match, so it must be deterministic and contain no"
             " subquery; move this part into the WHEN clauses",
         )
-    return found.uses
+    return on.uses
 
 
 def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Events:
@@ -203,12 +203,15 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
     numbered = program.moment.fixed_in(source).withColumn(
         names.source_row, F.monotonically_increasing_id()
     )
-    kept = numbered.localCheckpoint()
+    source_rows = numbered.localCheckpoint()
     reads_all = bool(program.of(MergeWhen.NOT_MATCHED_BY_SOURCE))
-    ranges, found = key_ranges(
-        kept, program.keys, table.columns, _size_columns(program, kept, names.source_row)
+    ranges, aggregates = key_ranges(
+        source_rows,
+        program.keys,
+        table.columns,
+        _size_columns(program, source_rows, names.source_row),
     )
-    sizes = _Sizes(*(size or 0 for size in found))
+    sizes = _Sizes(*(size or 0 for size in aggregates))
     if reads_all and not sizes.rows:
         _log.warning(
             "the source of MERGE into %s has no rows: WHEN NOT MATCHED BY SOURCE applies to every"
@@ -217,22 +220,22 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> Ev
         )
     reach = target
     if not reads_all:
-        visible = kept.drop(names.source_row)
+        visible = source_rows.drop(names.source_row)
         reach = target.where(program.condition, program.moment, visible).within(
-            kept, program.keys, program.equal, ranges
+            source_rows, program.keys, program.equal, ranges
         )
-    join = _Join.of(program, names, kept, reach, sizes)
+    join = _Join.of(program, names, source_rows, reach, sizes)
     clauses = program.clauses
     pairs = kept_changes(clauses, join.acted_on_pairs())
     changed = [pairs]
     if reads_all:
         missing = join.acted_on_missing().where(F.col("_clause").isNotNull())
         changed.append(kept_changes(clauses, missing))
-    parts = [part for one in changed for part in row_changes(table, clauses, one)]
-    updated = frozenset[int]().union(*[one.files for one in changed])
+    parts = [part for group in changed for part in row_changes(table, clauses, group)]
+    updated = frozenset[int]().union(*[group.files for group in changed])
     if not program.of(MergeWhen.NOT_MATCHED):
         return as_events(parts, reach, clauses, updated, is_few=all_are_few(changed))
-    new = _new_rows(program, names, kept, pairs.rows, sizes.rows)
+    new = _new_rows(program, names, source_rows, pairs.rows, sizes.rows)
     is_few = are_few(sizes.rows, 0) and all_are_few(changed)
     if is_few:
         # The new rows must also be counted, and keeping them avoids a second computation.
@@ -279,8 +282,8 @@ class _Join:
         on = program.keys_equal
         if program.condition:
             pairs = t.crossJoin(s).drop(*names.all)
-            (found,) = resolved(program.table, pairs, [program.condition], program.moment)
-            on = on & condition(program.table, program.condition, found)
+            (on_expression,) = resolved(program.table, pairs, [program.condition], program.moment)
+            on = on & condition(program.table, program.condition, on_expression)
         return cls(
             program=program,
             names=names,
@@ -352,9 +355,9 @@ def _size_columns(program: MergeProgram, kept: DataFrame, source_row: str) -> li
     """Return the aggregates over a source for `_Sizes`; columns may be of any type."""
     types = {f.name: f.dataType for f in kept.schema}
     keys = [c for c in types if c.lower() in program.keys]
-    used = dict.fromkeys([*keys, *program.matching, source_row])
+    columns = dict.fromkeys([*keys, *program.matching, source_row])
     return [
         F.count(F.lit(1)),
-        F.sum(bytes_of({quoted(c): types[c] for c in used})),
+        F.sum(bytes_of({quoted(c): types[c] for c in columns})),
         F.sum(bytes_of({quoted(c): types[c] for c in keys})),
     ]

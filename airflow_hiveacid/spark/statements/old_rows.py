@@ -63,11 +63,11 @@ def written_from(
         old: the target with the rows.
         count: the number of events; None if unknown, or too many for the driver.
     """
-    found = Events(
+    old_events = Events(
         frame=lambda: grouped(events),
         given=(frozenset(),),
         old_files={file.number: file.data for file in old.files},
         few=events if count is not None and are_few(count, count * _EVENT_BYTES) else None,
     )
     # The writers count an insert event with an old row as an update. But these rows are inserts.
-    return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, found))
+    return tuple(dataclasses.replace(file, updated=0) for file in written_files(plan, old_events))

@@ -69,9 +69,9 @@ def planned(
         if isinstance(spec, MultiInsertSpec):
             with naming(len(changes) + 1, count):
                 common = common_of(job, spec, number)
-        for one in each(spec):
+        for statement in each(spec):
             with naming(len(changes) + 1, count):
-                changes.append(planned_one(job, one, common=common))
+                changes.append(planned_one(job, statement, common=common))
     check_order([step_of(change) for change in changes])
     return changes
 
@@ -172,10 +172,10 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
     # granted.
     asks_tables = bool(tables_of(spec.source) or spec.tables)
     looks_ahead = frame is None and not asks_tables and is_bounded(program)
-    kept = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
+    source_rows = program.moment.fixed_in(source).localCheckpoint() if looks_ahead else None
 
     def reach(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
-        names = None if kept is None else partitions_reached(program, known, kept)
+        names = None if source_rows is None else partitions_reached(program, known, source_rows)
         return None if names is None else nameable(names)
 
     return CheckedStatement(
@@ -183,12 +183,12 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
         make_events=lambda target, rows: merge_events(
-            program, target, rows() if kept is None else kept
+            program, target, rows() if source_rows is None else source_rows
         ),
         source=spec.source if frame is None else None,
         shape=source,
         tables=spec.tables,
-        partitions=Touched if kept is None else touching(job.client, table, reach),
+        partitions=Touched if source_rows is None else touching(job.client, table, reach),
     )
 
 
@@ -209,17 +209,17 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
     def reach(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
         return nameable(meant(names))
 
-    found = meant(job.client.partition_names(table)) if spec.partition else ()
-    if spec.partition and not found:
+    partitions = meant(job.client.partition_names(table)) if spec.partition else ()
+    if spec.partition and not partitions:
         raise partition_missing(table, spec)
     # Several partitions may have the same value, because other clients spell it differently.
-    is_one = len(found) == 1 and len(spec.partition) == len(table.partition_columns)
+    is_one = len(partitions) == 1 and len(spec.partition) == len(table.partition_columns)
     return CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,
-        fixed=found if is_one else None,
+        fixed=partitions if is_one else None,
         partitions=touching(job.client, table, reach) if spec.partition else Touched,
         empties=meant,
     )

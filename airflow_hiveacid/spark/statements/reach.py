@@ -37,11 +37,11 @@ def partitions_reached(
     program: MergeProgram, partitions: tuple[PartitionName, ...], kept: DataFrame
 ) -> tuple[PartitionName, ...] | None:
     """Return the names of the partitions that a bounded MERGE can touch; some may not exist yet."""
-    found = partitions_where(
+    matches = partitions_where(
         kept.sparkSession, program.table, partitions, program.condition, program.moment, beside=kept
     )
-    left = partitions if found is None else found
-    matched = partitions_meeting(program.table, left, kept, program.keys, program.equal)
+    candidates = partitions if matches is None else matches
+    matched = partitions_meeting(program.table, candidates, kept, program.keys, program.equal)
     new = new_partitions(program, kept)
     if new is None:
         return None

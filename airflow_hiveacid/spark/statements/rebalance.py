@@ -132,23 +132,23 @@ class Rebalancing:
         """
         if self.spec.partition is None:
             return Touched()
-        found = partitions_of(self.job.client, self.table, self.spec.partition)
-        return Touched(names=tuple(info.name for info in found))
+        partitions = partitions_of(self.job.client, self.table, self.spec.partition)
+        return Touched(names=tuple(info.name for info in partitions))
 
     def look(self, target: Target) -> tuple[RebalancedPartition, ...]:
         """Return the decision for each partition of a target, in order; read no rows."""
         files: list[list[DataFile]] = [[] for _ in target.partitions]
-        for file, found in zip(target.files, each_in_threads(_facts, target.files), strict=True):
-            files[file.partition].append(found)
+        for file, facts in zip(target.files, each_in_threads(_facts, target.files), strict=True):
+            files[file.partition].append(facts)
         return tuple(
             RebalancedPartition.of(
                 state,
-                found,
+                data_files,
                 buckets=self.spec.buckets,
                 order_by=self.spec.order_by,
                 partition=str(info.name),
             )
-            for info, state, found in zip(target.partitions, target.states, files, strict=True)
+            for info, state, data_files in zip(target.partitions, target.states, files, strict=True)
         )
 
     def stage(self, plan: WritePlan, now: Target, _as_of: TargetAsOf) -> tuple[StagedFile, ...]:
@@ -163,10 +163,12 @@ class Rebalancing:
         if not due:
             return ()
         target = now.of_partitions(info for info, _ in due)
-        spread = _Spread.of(target, [one.new_files for _, one in due], self.spec.order_by)
+        spread = _Spread.of(target, [outcome.new_files for _, outcome in due], self.spec.order_by)
         files = spread.written(plan)
-        rows = dict(zip((one.partition for _, one in due), spread.rows, strict=True))
-        self.outcomes = tuple(_with_files(self.table, one, files, rows) for one in self.outcomes)
+        rows = dict(zip((outcome.partition for _, outcome in due), spread.rows, strict=True))
+        self.outcomes = tuple(
+            _with_files(self.table, outcome, files, rows) for outcome in self.outcomes
+        )
         return files
 
 
@@ -223,17 +225,17 @@ class _Spread:
         counted = identities(target).groupBy("_file").count().collect()
         counts = {row["_file"]: row["count"] for row in counted}
         rows: Counter[int] = Counter()
-        before = []
+        offsets = []
         for file in target.files:
-            before.append(rows[file.partition])
+            offsets.append(rows[file.partition])
             rows[file.partition] += counts.get(file.number, 0)
-        totals = tuple(rows[at] for at in range(len(target.partitions)))
+        totals = tuple(rows[index] for index in range(len(target.partitions)))
         return cls(
             target=target,
             order_by=tuple(order_by),
             rows=totals,
             buckets=tuple(max(1, min(pair)) for pair in zip(wanted, totals, strict=True)),
-            before=tuple(before),
+            before=tuple(offsets),
         )
 
     def written(self, plan: WritePlan) -> tuple[StagedFile, ...]:
@@ -249,23 +251,26 @@ class _Spread:
         table, file = self.target.table, F.col("_file")
         if self.order_by:
             position = free_name("position", table.column_names)
-            keys = [F.col(quoted(name)).alias(f"_key{at}") for at, name in enumerate(self.order_by)]
+            keys = [
+                F.col(quoted(name)).alias(f"_key{index}")
+                for index, name in enumerate(self.order_by)
+            ]
             rows = self.target.scan(self.order_by, position=position).select(
                 *self.target.position_columns(position), *keys
             )
-            order = [f"_key{at}" for at in range(len(keys))]
+            order = [f"_key{index}" for index in range(len(keys))]
             # As in Hive, one task sorts a partition's row IDs and keys.
             within = Window.partitionBy("_partition").orderBy(*order, "_file", *IDENTITY_COLUMNS)
-            at = _number(within)
+            row_position = _number(within)
         else:
             rows, order = identities(self.target), []
             within = Window.partitionBy("_file").orderBy(*IDENTITY_COLUMNS)
-            at = _number(within) + _looked_up(self.before, file_of(file))
+            row_position = _number(within) + _looked_up(self.before, file_of(file))
         count, buckets = (
             _looked_up(numbers, partition_of(file)) for numbers in (self.rows, self.buckets)
         )
         return (
-            rows.withColumn(_AT, at)
+            rows.withColumn(_AT, row_position)
             .drop(*order)
             .withColumn("_bucket", F.floor(F.col(_AT) * buckets / count).cast("int"))
             .withColumn("_clause", F.lit(0))
@@ -279,15 +284,17 @@ class _Spread:
         columns = self.target.table.columns
         names = [c.name for c in columns]
         types = [(c.name, read_type(parse_type(c.type), TimestampForm.PAIR)) for c in columns]
-        kept = rows.select("_partition", "_bucket", "_file", *IDENTITY_COLUMNS, _AT)
+        row_ids = rows.select("_partition", "_bucket", "_file", *IDENTITY_COLUMNS, _AT)
         fetch = partial(
             _fetched,
             files={file.number: file.data for file in self.target.files},
             columns=columns,
         )
-        schema = StructType([*kept.schema, StructField("row", from_arrow_type(pa.struct(types)))])
-        near = kept.repartition("_file", IDENTITY_COLUMNS[0], neighbours())
-        whole = near.sortWithinPartitions("_file", *IDENTITY_COLUMNS).mapInArrow(
+        schema = StructType(
+            [*row_ids.schema, StructField("row", from_arrow_type(pa.struct(types)))]
+        )
+        by_stripe = row_ids.repartition("_file", IDENTITY_COLUMNS[0], neighbours())
+        whole = by_stripe.sortWithinPartitions("_file", *IDENTITY_COLUMNS).mapInArrow(
             task_of(fetch), schema
         )
         group = ("_partition", "_bucket")
@@ -317,8 +324,8 @@ def _fetched(
 
 def _number(within: WindowSpec) -> Column:
     """Return a row's number, from 0. `row_number` would have only 31 bits."""
-    before = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return F.count(F.lit(1)).over(before) - 1
+    preceding = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.count(F.lit(1)).over(preceding) - 1
 
 
 def _looked_up(numbers: Sequence[int], position: Column) -> Column:
@@ -334,10 +341,10 @@ def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
             job.client,
             [str(rebalancing.table.ref)],
             job.terms,
-        ) as held,
+        ) as snapshot,
     ):
         table = rebalancing.table
-        target = resolve_target(job.spark, job.client, table, held.snapshot, touched)
+        target = resolve_target(job.spark, job.client, table, snapshot.snapshot, touched)
         outcomes = rebalancing.look(target)
     return JobResult(
         kind=job.spec.kind,
@@ -349,8 +356,8 @@ def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
 
 
 def _is_due(outcomes: Sequence[RebalancedPartition]) -> bool:
-    return any(one.is_due for one in outcomes)
+    return any(outcome.is_due for outcome in outcomes)
 
 
 def _details(outcomes: Sequence[RebalancedPartition]) -> Mapping[str, JsonValue]:
-    return {"rebalance": [to_json(one) for one in outcomes]}
+    return {"rebalance": [to_json(outcome) for outcome in outcomes]}

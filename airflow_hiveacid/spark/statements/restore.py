@@ -163,7 +163,7 @@ class Restoring:
         if isinstance(comparison, _PlainComparison):
             files = comparison.copies(plan, ways[Way.BASE])
         elif isinstance(comparison, _AcidComparison):
-            most = max((one.come + one.stay for one in self.outcomes), default=0)
+            largest = max((outcome.come + outcome.stay for outcome in self.outcomes), default=0)
             delta = dataclasses.replace(
                 plan,
                 insert_directory=dataclasses.replace(plan.delete_directory, is_delete=False),
@@ -172,7 +172,7 @@ class Restoring:
             changed = sum(o.come + o.go for o in self.outcomes if o.how is Way.DELTA)
             files = (
                 *comparison.within(ways[Way.DELTA]).deltas(delta, changed),
-                *comparison.within(ways[Way.BASE]).bases(plan, most),
+                *comparison.within(ways[Way.BASE]).bases(plan, largest),
             )
         directory = str(plan.insert_directory)
         written = {file.partition for file in files}
@@ -228,21 +228,23 @@ class _AcidComparison(_Comparison):
         """Return the outcome of each partition, in order."""
         if not self.partitions:
             return ()
-        now, then = F.col(_NOW), F.col(_THEN)
+        now_count, then_count = F.col(_NOW), F.col(_THEN)
         counted = (
             self._rows()
             .groupBy("_partition")
             .agg(
-                F.sum(F.greatest(then - now, F.lit(0))).alias("come"),
-                F.sum(F.greatest(now - then, F.lit(0))).alias("go"),
-                F.sum(F.least(now, then)).alias("stay"),
-                F.max((now != then) & (F.greatest(now, then) > 1)).alias("has_twins"),
+                F.sum(F.greatest(then_count - now_count, F.lit(0))).alias("come"),
+                F.sum(F.greatest(now_count - then_count, F.lit(0))).alias("go"),
+                F.sum(F.least(now_count, then_count)).alias("stay"),
+                F.max((now_count != then_count) & (F.greatest(now_count, then_count) > 1)).alias(
+                    "has_twins"
+                ),
             )
         )
-        found = {row["_partition"]: row for row in counted.collect()}
+        counts = {row["_partition"]: row for row in counted.collect()}
         outcomes = []
         for info in self.partitions:
-            row = found.get(partition_text(info.name))
+            row = counts.get(partition_text(info.name))
             outcomes.append(
                 RestoredPartition.of(
                     come=0 if row is None else row["come"],
@@ -257,8 +259,8 @@ class _AcidComparison(_Comparison):
 
     def within(self, partitions: Sequence[PartitionInfo]) -> _AcidComparison:
         """Return the comparison of only these partitions."""
-        now, then = (target.of_partitions(partitions) for target in (self.now, self.then))
-        return _AcidComparison(now=now, then=then)
+        current, past = (target.of_partitions(partitions) for target in (self.now, self.then))
+        return _AcidComparison(now=current, then=past)
 
     def deltas(self, plan: WritePlan, changed: int) -> tuple[StagedFile, ...]:
         """Write delete events for rows added since the version, and insert events for rows removed.
@@ -273,8 +275,8 @@ class _AcidComparison(_Comparison):
         rows = rows.withColumn("row", without_values(self.table))
         come = rows.where(F.col(_NOW) == 0)
         self._check_allowed(come)
-        gone = delete_events(rows.where(F.col(_THEN) == 0))
-        events = gone.unionByName(_fetched(self.table, come, changed))
+        deletes = delete_events(rows.where(F.col(_THEN) == 0))
+        events = deletes.unionByName(_fetched(self.table, come, changed))
         return written_from(plan, events, self.then, changed)
 
     def bases(self, plan: WritePlan, most: int) -> tuple[StagedFile, ...]:
@@ -292,12 +294,12 @@ class _AcidComparison(_Comparison):
 
     def _rows(self) -> DataFrame:
         """Return every row that is live now or in the version, with a mark for each."""
-        now = identities(self.now).withColumns(
+        current = identities(self.now).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
-        then = identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
+        past = identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})
         return (
-            now.unionByName(then)
+            current.unionByName(past)
             .groupBy("_partition", "_bucket", *IDENTITY_COLUMNS)
             .agg(
                 F.sum(_NOW).alias(_NOW),
@@ -323,8 +325,8 @@ class _AcidComparison(_Comparison):
         rows = self.then.scan(names, position=position).select(
             values, *self.then.position_columns(position)
         )
-        held = rows.join(come.select(*key), on=key, how="left_semi")
-        _check_values(self.table, held.select("row.*"), names)
+        matches = rows.join(come.select(*key), on=key, how="left_semi")
+        _check_values(self.table, matches.select("row.*"), names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,9 +341,9 @@ class _PlainComparison(_Comparison):
                 counts[partition_at(number)] += rows
         return tuple(
             RestoredPartition.of(
-                come=come[at], go=go[at], stay=0, is_plain=True, partition=str(info.name)
+                come=come[index], go=go[index], stay=0, is_plain=True, partition=str(info.name)
             )
-            for at, info in enumerate(self.partitions)
+            for index, info in enumerate(self.partitions)
         )
 
     def _check_copyable(self, file: PlainFile) -> None:
@@ -372,13 +374,13 @@ class _PlainComparison(_Comparison):
         """
         if not partitions:
             return ()
-        then = self.then.of_partitions(partitions)
+        past = self.then.of_partitions(partitions)
         if names := _demanded(self.table):
-            _check_values(self.table, then.rows(names), names)
-        rows = _rows_by_file(then)
+            _check_values(self.table, past.rows(names), names)
+        rows = _rows_by_file(past)
         copies: list[FileToCopy] = []
         numbers = dict.fromkeys((info.name for info in partitions), 0)
-        for number, file in then.plain_files:
+        for number, file in past.plain_files:
             info = partitions[partition_at(number)]
             if not file.length:
                 continue
@@ -416,14 +418,14 @@ def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResu
             job.client,
             [str(table.ref)],
             job.terms,
-        ) as held,
+        ) as snapshot,
     ):
         if table.is_partitioned:
             warn_of_new(table, version, differing_now(job.client, table, version))
-        past = past_of(job.client, table, version, held.snapshot, taken_s=held.taken_s)
-        now = resolve_target(job.spark, job.client, table, held.snapshot)
-        then = resolve_target(job.spark, job.client, table, held.snapshot, past=past)
-        outcomes = _Comparison.of(now, then).outcomes()
+        past = past_of(job.client, table, version, snapshot.snapshot, taken_s=snapshot.taken_s)
+        target = resolve_target(job.spark, job.client, table, snapshot.snapshot)
+        version_target = resolve_target(job.spark, job.client, table, snapshot.snapshot, past=past)
+        outcomes = _Comparison.of(target, version_target).outcomes()
     return JobResult(
         kind=job.spec.kind,
         job_key=job.spec.job_key,
@@ -434,11 +436,11 @@ def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResu
 
 
 def _changes(outcomes: Collection[RestoredPartition]) -> bool:
-    return any(one.how is not Way.NOTHING for one in outcomes)
+    return any(outcome.how is not Way.NOTHING for outcome in outcomes)
 
 
 def _details(outcomes: Collection[RestoredPartition]) -> Mapping[str, JsonValue]:
-    return {"restore": [to_json(one) for one in outcomes]}
+    return {"restore": [to_json(outcome) for outcome in outcomes]}
 
 
 def _fetched(table: TableInfo, rows: DataFrame, most: int) -> DataFrame:
@@ -467,8 +469,10 @@ def _rows() -> Column:
 
 def _demanded(table: TableInfo) -> tuple[str, ...]:
     """Return the columns that the table's constraints use."""
-    asked = frozenset(table.constraints.not_null).union(*[c.columns for c in checks_of(table)])
-    return tuple(name for name in table.column_names if name in asked)
+    constrained = frozenset(table.constraints.not_null).union(
+        *[c.columns for c in checks_of(table)]
+    )
+    return tuple(name for name in table.column_names if name in constrained)
 
 
 def _check_values(table: TableInfo, rows: DataFrame, names: Sequence[str]) -> None:

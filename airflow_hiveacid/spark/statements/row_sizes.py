@@ -31,10 +31,10 @@ def bytes_of(columns: Mapping[str, DataType]) -> Column:
 
     The expression is flat, because a sum of hundreds of terms would be nested too deeply for Spark.
     """
-    least = F.lit(least_bytes(len(columns))).cast("long")
+    fixed_bytes = F.lit(least_bytes(len(columns))).cast("long")
     texts = [
         F.col(name).cast("string")
         for name, data_type in columns.items()
         if isinstance(data_type, StringType | BinaryType) or not isinstance(data_type, AtomicType)
     ]
-    return least + F.octet_length(F.concat_ws("", *texts)) if texts else least
+    return fixed_bytes + F.octet_length(F.concat_ws("", *texts)) if texts else fixed_bytes

@@ -85,8 +85,10 @@ def plan_change(
     )
     moment = Moment.now(spark, terms)
     (checked,) = ready(table, empty_target(spark, table).alias("t"), [(0, clause)], moment)
-    uses, asked = checked.uses, columns_asked(table, [clause])
-    needed = tuple(c.name for i, c in enumerate(table.columns) if i in uses or c.name in asked)
+    uses, constrained = checked.uses, columns_asked(table, [clause])
+    needed = tuple(
+        c.name for i, c in enumerate(table.columns) if i in uses or c.name in constrained
+    )
     return RowChangeProgram(table=table, clause=clause, needed=needed, moment=moment)
 
 
@@ -135,19 +137,19 @@ def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
 
     A separate query counts the rows, because Spark may drop the event with observed metrics.
     """
-    kept = rows.localCheckpoint()
+    checkpoint = rows.localCheckpoint()
     updates = F.col("_clause").isin(_updating(clauses))
-    file = F.col("_file") if "_file" in kept.columns else F.lit(None)
+    file = F.col("_file") if "_file" in checkpoint.columns else F.lit(None)
     counts = [F.count(F.lit(1)), F.count_if(updates), F.collect_set(F.when(updates, file))]
     if all(clause.action is MergeAction.DELETE for clause in clauses):
         values: Mapping[str, DataType] = {}
     else:
-        row = cast("StructType", kept.schema["row"].dataType)
+        row = cast("StructType", checkpoint.schema["row"].dataType)
         values = {f"row.{quoted(field.name)}": field.dataType for field in row}
-    count, updated, files, size = kept.select(*counts, F.sum(bytes_of(values))).collect()[0]
+    count, updated, files, size = checkpoint.select(*counts, F.sum(bytes_of(values))).collect()[0]
     events = count + updated
     return KeptRows(
-        rows=kept,
+        rows=checkpoint,
         events=events,
         updated=updated,
         files=frozenset(files),
@@ -194,16 +196,16 @@ def as_events(
     """
     columns = frozenset(c.name for c in target.table.columns)
     # A delete writes no row, so it needs no old values.
-    given = tuple(
+    assigned = tuple(
         frozenset(c.assignments) if c.action is MergeAction.UPDATE else columns for c in clauses
     )
-    leaves = any(not columns <= names for names in given)
+    leaves = any(not columns <= names for names in assigned)
     frame = parts[0]
     for part in parts[1:]:
         frame = frame.unionByName(part)
     return Events(
         frame=lambda: grouped(frame),
-        given=given,
+        given=assigned,
         old_files={f.number: f.data for f in target.files if leaves and f.number in updated},
         few=frame if is_few else None,
     )

@@ -66,8 +66,8 @@ class JobContext(WritingJob):
         """
 
         def ask(known: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
-            found = partitions_where(self.spark, table, known, condition, moment)
-            return nameable(found) if found is not None else None
+            matches = partitions_where(self.spark, table, known, condition, moment)
+            return nameable(matches) if matches is not None else None
 
         if condition is None or not table.is_partitioned:
             return Touched

@@ -93,16 +93,16 @@ def _run(
     earlier = write.earlier_run()
     if earlier is not None:
         return already_done(job, write, earlier)
-    now = _touched(changes)
-    for change, before, after in zip(changes, touched, now, strict=True):
-        if before != after:
+    scopes = _touched(changes)
+    for change, old_scope, new_scope in zip(changes, touched, scopes, strict=True):
+        if old_scope != new_scope:
             raise write.tables[change.table.ref].overtaken("its partitions changed")
     check_sources(job, write)
     write.look_ahead()
     work = TransactionWork(job, write)
     why_not = _take_over(job, write, work, restart_state)
     if why_not is not None:
-        for number, (change, scope) in enumerate(zip(changes, now, strict=True), start=1):
+        for number, (change, scope) in enumerate(zip(changes, scopes, strict=True), start=1):
             with naming(number, len(changes)):
                 work.run(change, scope)
     if restart_state.not_kept is None:
@@ -175,23 +175,23 @@ def _touched(changes: Sequence[CheckedStatement]) -> list[Touched]:
     itself specifies.
     """
     count = Counter(change.table.ref for change in changes)
-    found = [change.partitions() for change in changes]
+    scopes = [change.partitions() for change in changes]
     return [
         touched if count[change.table.ref] == 1 else Touched(names=change.fixed, seen=touched.seen)
-        for change, touched in zip(changes, found, strict=True)
+        for change, touched in zip(changes, scopes, strict=True)
     ]
 
 
 def _accesses(changes: Sequence[CheckedStatement], touched: Sequence[Touched]) -> list[TableAccess]:
     """Return the combined operations of all statements on each table, in order of first use."""
-    found: dict[TableRef, TableAccess] = {}
+    accesses: dict[TableRef, TableAccess] = {}
     for change, scope in zip(changes, touched, strict=True):
         access = TableAccess(
             table=change.table, operations=change.operations, partitions=scope.names
         )
-        earlier = found.get(access.ref)
-        found[access.ref] = access if earlier is None else _both(earlier, access)
-    return list(found.values())
+        earlier = accesses.get(access.ref)
+        accesses[access.ref] = access if earlier is None else _both(earlier, access)
+    return list(accesses.values())
 
 
 def _both(one: TableAccess, other: TableAccess) -> TableAccess:

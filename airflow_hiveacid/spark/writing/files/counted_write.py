@@ -50,9 +50,9 @@ def write_orc(
     spark = rows.sparkSession
     jvm = jvm_of(spark)
     sql = jvm.org.apache.spark.sql
-    given = jvm.java.util.HashMap()
+    java_options = jvm.java.util.HashMap()
     for name, value in {**options, "path": directory}.items():
-        given.put(name, value)
+        java_options.put(name, value)
     to_seq, not_given = jvm.PythonUtils.toSeq, jvm.scala.Option.apply(None)
     arguments = [
         spark._jsparkSession,  # noqa: SLF001 - there is no public way
@@ -61,7 +61,7 @@ def write_orc(
         not_given,
         to_seq(list(by)),
         not_given,
-        jvm.PythonUtils.toScalaMap(given),
+        jvm.PythonUtils.toScalaMap(java_options),
         not_given,
     ]
     try:
@@ -86,7 +86,7 @@ def _counted(plan: JavaObject) -> int | None:
             case "ResultQueryStageExec":  # Spark 4 only
                 plan = plan.plan()
             case "DataWritingCommandExec":
-                found = plan.metrics().get(_COUNT)
-                return int(found.get().value()) if found.isDefined() else None
+                metric = plan.metrics().get(_COUNT)
+                return int(metric.get().value()) if metric.isDefined() else None
             case _:
                 return None

@@ -67,10 +67,10 @@ def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
     """
     write = task_of(partial(_write, location=location, counted=counted))
     with typed_failures():
-        found = rows.mapInArrow(write, _SCHEMA).collect()
+        reports = rows.mapInArrow(write, _SCHEMA).collect()
     return [
         FeedFile(name=f.name, rows=f.rows, size_bytes=f.size_bytes, kinds=json.loads(f.kinds))
-        for f in sorted(found, key=lambda f: f.name)
+        for f in sorted(reports, key=lambda f: f.name)
     ]
 
 
@@ -120,8 +120,8 @@ def _written(
             for table in groups:
                 writer.write_table(table, row_group_size=table.num_rows)
                 rows += table.num_rows
-                for one in pc.value_counts(table.column(counted)).to_pylist():
-                    kinds[one["values"]] = kinds.get(one["values"], 0) + one["counts"]
+                for entry in pc.value_counts(table.column(counted)).to_pylist():
+                    kinds[entry["values"]] = kinds.get(entry["values"], 0) + entry["counts"]
         size = stream.tell()
     return FeedFile(name=name, rows=rows, size_bytes=size, kinds=kinds)
 

@@ -148,8 +148,8 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
         raise _untrusted(directory, "Spark does not report how many rows it wrote")
     copies = bucket_copies(committed_files(directory))
     written = _copied(rows.sparkSession, copies, copy_tasks(plan, copies))
-    if (found := sum(file.rows for file in written)) != counted:
-        raise _untrusted(directory, f"Spark wrote {counted} rows, but its files contain {found}")
+    if (copied := sum(file.rows for file in written)) != counted:
+        raise _untrusted(directory, f"Spark wrote {counted} rows, but its files contain {copied}")
     return written
 
 
@@ -163,9 +163,9 @@ def _copied(
 ) -> list[Written]:
     if len(copies) <= _FEW_COPIES and len(tasks) <= 1:
         return Written.all_of(batch for task in tasks for batch in copy_all(task))
-    found = run_tasks(spark, copy_all, tasks, WRITTEN_SCHEMA)
+    frame = run_tasks(spark, copy_all, tasks, WRITTEN_SCHEMA)
     with typed_failures():
-        return [Written.of(row) for row in found.collect()]
+        return [Written.of(row) for row in frame.collect()]
 
 
 def _staging(plan: WritePlan) -> Staging:
@@ -208,7 +208,7 @@ def committed_files(directory: str) -> list[FlatFile]:
     fs, root = open_location(directory)
     with file_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(root, recursive=True))
-    found = []
+    flat_files = []
     for info in infos:
         path = info.path[len(root) :].lstrip("/")
         if not info.is_file or _NO_PART.fullmatch(path):
@@ -217,8 +217,8 @@ def committed_files(directory: str) -> list[FlatFile]:
         if match is None:
             raise UnsupportedFileError(path=info.path, reason="Spark gave it an unexpected name")
         group = None if match[1] is None else int(match[1])
-        found.append(FlatFile(uri=f"{directory}/{path}", group=group, size_bytes=info.size))
-    return sorted(found, key=lambda file: (file.group or 0, file.uri))
+        flat_files.append(FlatFile(uri=f"{directory}/{path}", group=group, size_bytes=info.size))
+    return sorted(flat_files, key=lambda file: (file.group or 0, file.uri))
 
 
 def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
@@ -227,12 +227,12 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     for _, group in itertools.groupby(files, key=lambda file: file.group):
         members = [part for file in group for part in _parts(file)]
         total = sum(part_bytes for _, part_bytes in members)
-        least = max(_LEAST_BYTES, -(-total // MAX_BUCKET_ID))
+        enough = max(_LEAST_BYTES, -(-total // MAX_BUCKET_ID))
         bucket, size, sources = 0, 0, []
-        for at, (part, part_bytes) in enumerate(members, start=1):
+        for number, (part, part_bytes) in enumerate(members, start=1):
             sources.append(part)
             size += part_bytes
-            if size >= least or at == len(members):
+            if size >= enough or number == len(members):
                 copies.append(
                     BucketCopy(bucket=BucketId(bucket), sources=tuple(sources), size_bytes=size)
                 )
@@ -289,15 +289,15 @@ def copy_all(task: CopyTask) -> Iterator[pa.RecordBatch]:
             row_index_stride=plan.options.row_index_stride,
             has_key=plan.table.is_partitioned,
         )
-        made = copy_flat(work, partial(new_file, copy.bucket))
-        if made is not None:
+        bucket_copy = copy_flat(work, partial(new_file, copy.bucket))
+        if bucket_copy is not None:
             written = Written(
-                partition=_NO_PARTITION if made.key is None else made.key,
+                partition=_NO_PARTITION if bucket_copy.key is None else bucket_copy.key,
                 directory=directory,
                 bucket=int(copy.bucket),
                 attempt=attempt,
-                rows=made.rows,
+                rows=bucket_copy.rows,
                 updated=0,
-                size_bytes=made.size_bytes,
+                size_bytes=bucket_copy.size_bytes,
             )
             yield written.batch()

@@ -78,9 +78,9 @@ def flat_rows(
         (values[column.name] if column.name in values else _nothing(type_)).alias(name)
         for column, (name, type_) in zip(table.columns, types.items(), strict=True)
     ]
-    more = [] if key is None else [key.alias(KEY)]
+    key_columns = [] if key is None else [key.alias(KEY)]
     # Use two steps: the first computes each value once, and the second checks and stores it.
-    rows = source.select(*chosen, *more).withColumns(
+    rows = source.select(*chosen, *key_columns).withColumns(
         {name: flat for name, type_ in types.items() if (flat := _flat(type_, name)) is not None}
     )
     if key is None:

@@ -81,5 +81,5 @@ def _fill_buckets(
         hashed = bucket_ids(
             [pc.struct_field(row, name) for name in names], types, num_buckets, version
         )
-        at = batch.schema.get_field_index("_bucket")
-        yield batch.set_column(at, batch.schema.field(at), hashed)
+        index = batch.schema.get_field_index("_bucket")
+        yield batch.set_column(index, batch.schema.field(index), hashed)
