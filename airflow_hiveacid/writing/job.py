@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.plan.statements.dml import (
     check_changeable,
     check_insertable,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
+    from airflow_hiveacid.format.codec import JsonValue
+    from airflow_hiveacid.jobs.results import JobStatus
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -43,6 +46,18 @@ class WritingJob:
     def cancellable(self) -> AbstractContextManager[Callable[[], None]]:
         """Run a block whose work the yielded function cancels, from another thread."""
         return nullcontext(lambda: None)
+
+    def result(
+        self, status: JobStatus, table: object, details: Mapping[str, JsonValue] | None = None
+    ) -> JobResult:
+        """Return a result of this job without changes of its own."""
+        return JobResult(
+            kind=self.spec.kind,
+            job_key=self.spec.job_key,
+            status=status,
+            table=str(table),
+            details=details or {},
+        )
 
     def job_of(self, kind: type[_S]) -> _S:
         """Return the spec of this job; the job must be of the given kind.

@@ -24,10 +24,8 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
-from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.feed.read_changes import (
     ChangeQuery,
@@ -81,14 +79,7 @@ def feed_changes(job: JobContext) -> JobResult:
     give_store_settings(job.spark)
     give_store_tokens(job.spark)
     feed = ChangeFeed(spec.location)
-    with (
-        job_group(job.spark, job.spec.attempt),
-        held_snapshot(
-            job.client,
-            [spec.target],
-            job.terms,
-        ) as snapshot,
-    ):
+    with job.snapshot(spec.target) as snapshot:
         last, own = feed.last(), _own(feed, job)
         if own is not None:
             log.warning("nothing to do: %s has already written its range", job.spec.job_key)

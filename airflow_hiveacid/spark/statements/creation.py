@@ -82,12 +82,7 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
     """Return the result for a table that already exists, or raise an error."""
     key, _, generation = there.parameters.get(MADE_BY, "").partition("#")
     is_own = key == _digest(spec, job.spec.job_key)
-    result = JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=JobStatus.ALREADY_DONE,
-        table=str(there.ref),
-    )
+    result = job.result(JobStatus.ALREADY_DONE, there.ref)
     if is_own and (generation == str(job.spec.generation) or job.spec.on_rerun is OnRerun.SKIP):
         log.warning("nothing to do: an earlier try of this job created table=%s", there.ref)
         return result

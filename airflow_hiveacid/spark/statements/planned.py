@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     LoadSpec,
     MergeSpec,
     MultiInsertSpec,
+    TransactionSpec,
     TruncateSpec,
     UpdateSpec,
     each,
@@ -40,16 +41,31 @@ from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
 from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing.common import Common, common_of
+from airflow_hiveacid.spark.writing.job import run_changes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, naming
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
     from airflow_hiveacid.format.table import PartitionName
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.statements import StatementSpec
     from airflow_hiveacid.spark.writing.context import JobContext
+
+
+def statement_job(
+    kind: type[StatementSpec | TransactionSpec],
+) -> Callable[[JobContext], JobResult]:
+    """Return the function that runs jobs of one kind: their statements, in one transaction."""
+
+    def run(job: JobContext) -> JobResult:
+        spec = job.job_of(kind)
+        statements = spec.statements if isinstance(spec, TransactionSpec) else [spec]
+        return run_changes(job, planned(job, statements))
+
+    return run
 
 
 def planned(

@@ -28,15 +28,14 @@ from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.helper_columns import free_name
-from airflow_hiveacid.reading.snapshots import held_snapshot
-from airflow_hiveacid.spark.engine.tasks import job_group, task_of
+from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import (
     Events,
     insert_events,
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.table import Column as TableColumn
     from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.reading.arrow_scan import TargetFile
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
@@ -334,25 +334,12 @@ def _looked_up(numbers: Sequence[int], position: Column) -> Column:
 
 def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
     """Return the result of a planned rebalance, computed under a reader's snapshot."""
-    touched = rebalancing.touched()
-    with (
-        job_group(job.spark, job.spec.attempt),
-        held_snapshot(
-            job.client,
-            [str(rebalancing.table.ref)],
-            job.terms,
-        ) as snapshot,
-    ):
-        table = rebalancing.table
+    table, touched = rebalancing.table, rebalancing.touched()
+    with job.snapshot(str(table.ref)) as snapshot:
         target = resolve_target(job.spark, job.client, table, snapshot.snapshot, touched)
         outcomes = rebalancing.look(target)
-    return JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=JobStatus.PLANNED if _is_due(outcomes) else JobStatus.NOTHING_TO_DO,
-        table=str(rebalancing.table.ref),
-        details=_details(outcomes),
-    )
+    status = JobStatus.PLANNED if _is_due(outcomes) else JobStatus.NOTHING_TO_DO
+    return job.result(status, table.ref, _details(outcomes))
 
 
 def _is_due(outcomes: Sequence[RebalancedPartition]) -> bool:

@@ -26,16 +26,14 @@ from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.access import Touched, nameable
 from airflow_hiveacid.reading.helper_columns import NUMBER, free_name, partition_at
-from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.events import (
     delete_events,
     insert_events,
@@ -69,6 +67,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+    from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.spark.reading.target import Target
     from airflow_hiveacid.spark.writing.context import JobContext
     from airflow_hiveacid.spark.writing.work import TargetAsOf
@@ -412,27 +411,15 @@ class _PlainComparison(_Comparison):
 
 def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResult:
     """Return the result of a planned restore, computed under a reader's snapshot."""
-    with (
-        job_group(job.spark, job.spec.attempt),
-        held_snapshot(
-            job.client,
-            [str(table.ref)],
-            job.terms,
-        ) as snapshot,
-    ):
+    with job.snapshot(str(table.ref)) as snapshot:
         if table.is_partitioned:
             warn_of_new(table, version, differing_now(job.client, table, version))
         past = past_of(job.client, table, version, snapshot.snapshot, taken_s=snapshot.taken_s)
         target = resolve_target(job.spark, job.client, table, snapshot.snapshot)
         version_target = resolve_target(job.spark, job.client, table, snapshot.snapshot, past=past)
         outcomes = _Comparison.of(target, version_target).outcomes()
-    return JobResult(
-        kind=job.spec.kind,
-        job_key=job.spec.job_key,
-        status=JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO,
-        table=str(TableRef.parse(job.job_of(RestoreSpec).target)),
-        details=_details(outcomes),
-    )
+    status = JobStatus.PLANNED if _changes(outcomes) else JobStatus.NOTHING_TO_DO
+    return job.result(status, TableRef.parse(job.job_of(RestoreSpec).target), _details(outcomes))
 
 
 def _changes(outcomes: Collection[RestoredPartition]) -> bool:

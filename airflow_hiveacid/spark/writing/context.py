@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -10,6 +11,7 @@ from airflow_hiveacid.plan.statements.dml import (
     check_source,
 )
 from airflow_hiveacid.reading.access import Touched, nameable, touching
+from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
@@ -18,7 +20,7 @@ from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.writing.job import WritingJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.jobs.specs.statements import SourceSpec
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.reading.snapshots import ReadSnapshot
     from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 
 
@@ -54,6 +57,12 @@ class JobContext(WritingJob):
     def cancellable(self) -> AbstractContextManager[Callable[[], None]]:
         """Run a block's Spark jobs as one group; see `WritingJob`."""
         return job_group(self.spark, str(self.terms.attempt))
+
+    @contextmanager
+    def snapshot(self, table: str) -> Iterator[ReadSnapshot]:
+        """Hold a snapshot of a table, as a job that only reads."""
+        with self.cancellable(), held_snapshot(self.client, [table], self.terms) as snapshot:
+            yield snapshot
 
     def partitions_touched(
         self, table: TableInfo, condition: str | None, moment: Moment
