@@ -101,10 +101,7 @@ def read_together(
     """Yield the pieces: a piece is the files of one bucket, or stripes of one large file.
 
     If each of a thousand deltas were read alone, their delete files would be read a thousand times.
-
-    Args:
-        files: the files, bucket by bucket.
-        cores: the number of tasks that run at a time.
+    `files` come bucket by bucket; `cores` tasks run at a time.
     """
     parts = into_tasks(
         files,

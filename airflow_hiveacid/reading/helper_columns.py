@@ -29,9 +29,7 @@ _PARTITION_BITS: Final = 24
 def file_number(partition: int, file: int) -> int:
     """Return the number of a file.
 
-    Args:
-        partition: position of the partition among the table's partitions that are read.
-        file: position of the file among all files.
+    `partition` and `file` are positions among the partitions and files that are read.
 
     Raises:
         OverflowError: a position is too large for its bits.

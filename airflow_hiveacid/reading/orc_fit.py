@@ -101,21 +101,13 @@ def doubts_about(state: AcidState) -> Doubts:
 
 
 def judged(request: ReadRequest, files: Sequence[tuple[AcidFile, Doubts]]) -> list[FileFit]:
-    """Return a verdict on each data file, given the doubts about its partition.
-
-    Raises:
-        HiveAcidError: a footer cannot be read.
-    """
+    """Return a verdict on each data file, given the doubts about its partition."""
     table = request.why_none_fits
     return each_in_threads(lambda pair: _verdict(request, table, *pair), files)
 
 
 def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
-    """Return the delete files that are not empty.
-
-    Raises:
-        HiveAcidError: a footer cannot be read.
-    """
+    """Return the delete files that are not empty."""
     deletes = each_in_threads(lambda pair: _delete_file(*pair), files)
     return [delete for delete in deletes if delete.rows]
 

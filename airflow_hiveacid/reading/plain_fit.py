@@ -85,15 +85,9 @@ def judged_plain(
 ) -> list[PlainVerdict]:
     """Return a verdict on each file.
 
-    Args:
-        request: the request.
-        files: the files.
-        moves_instants: True if the session sets spark.sql.parquet.int96TimestampConversion.
-        minds_case: True if the session sets spark.sql.caseSensitive, so that `a` and `A` are
-            different names.
-
-    Raises:
-        HiveAcidError: a footer cannot be read.
+    `moves_instants` is True if the session sets spark.sql.parquet.int96TimestampConversion.
+    `minds_case` is True if it sets spark.sql.caseSensitive, so that `a` and `A` are different
+    names.
     """
     verdict = partial(
         _verdict,

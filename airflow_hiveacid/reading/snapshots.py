@@ -102,9 +102,6 @@ def held_snapshot(
     kill request for that try ever ends a later try. The later try continues even if the earlier try
     opens its transaction last. A process that kills the job can find the reader's lock at any
     moment, like a writer's lock (docs/decisions/restarts.md).
-
-    Raises:
-        HiveAcidError: as `read_snapshot`.
     """
     infos = {ref: client.get_source(ref) for ref in map(TableRef.parse, tables)}
     for info in infos.values():

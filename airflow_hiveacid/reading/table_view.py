@@ -72,9 +72,6 @@ def view_of(  # noqa: PLR0913 - each argument is a part of the view
     A table without transactions has no write IDs, so all its files are visible. If the reader's own
     transaction has staged files, the view contains their rows as if the files were committed.
     `past` is the table as of an earlier version. An earlier version has no staged files.
-
-    Raises:
-        VersionGoneError: a partition of the version `past` no longer exists.
     """
     touched = touched or Touched()
     partitions = touched.partitions(client, table)
@@ -207,12 +204,7 @@ class TableView:
 def numbered_files(
     table: TableInfo, partitions: Sequence[PartitionInfo], states: Sequence[AcidState]
 ) -> tuple[tuple[int, PlainFile], ...]:
-    """Return every file of an insert-only or flat table, with its number, partition by partition.
-
-    Raises:
-        UnsupportedTableError: a partition is stored in a format that cannot be read.
-        CorruptFileError, UnsupportedFileError: see `plain_files`.
-    """
+    """Return every file of an insert-only or flat table with its number, partition by partition."""
     is_flat = table.kind is TransactionalKind.NONE
     files: list[tuple[int, PlainFile]] = []
     for partition, (info, state) in enumerate(zip(partitions, states, strict=True)):

@@ -118,7 +118,8 @@ _ALLOWED: Final[Mapping[DataOperation, frozenset[DataOperation]]] = {
 class Transaction:
     """An open transaction. A statement runs immediately; later statements see its changes.
 
-    Threads may share a transaction. Statements and reads of such threads run one at a time.
+    Threads may share a transaction. Statements and reads of such threads run one at a time. A
+    statement that fails raises a HiveAcidError. The transaction can then no longer commit.
     """
 
     def __init__(
@@ -182,11 +183,7 @@ class Transaction:
         match: str = ColumnMatch.NAME.value,
         overwrite: bool = False,
     ) -> StatementResult:
-        """Run INSERT INTO or INSERT OVERWRITE, with the arguments of `HiveAcidInsertOperator`.
-
-        Raises:
-            HiveAcidError: the insert failed. The transaction can no longer commit.
-        """
+        """Run INSERT INTO or INSERT OVERWRITE, with the arguments of `HiveAcidInsertOperator`."""
         partition_values = {} if partition is None else partition
         return self._run(
             lambda: InsertSpec(
@@ -214,9 +211,6 @@ class Transaction:
 
         `where="true"` updates every row. `parameters` are the values of the markers in the
         expressions and in the condition; see `read`.
-
-        Raises:
-            HiveAcidError: the update failed. The transaction can no longer commit.
         """
         return self._run(
             lambda: job_with(
@@ -232,11 +226,7 @@ class Transaction:
     def delete(
         self, table: str, *, where: str, parameters: Mapping[str, object] | None = None
     ) -> StatementResult:
-        """Run a DELETE; `where="true"` deletes all rows. `parameters` are the markers' values.
-
-        Raises:
-            HiveAcidError: the delete failed. The transaction can no longer commit.
-        """
+        """Run a DELETE; `where="true"` deletes all rows. `parameters` are the markers' values."""
         return self._run(
             lambda: job_with(
                 DeleteSpec(
@@ -256,11 +246,7 @@ class Transaction:
         condition: str | None = None,
         parameters: Mapping[str, object] | None = None,
     ) -> StatementResult:
-        """Merge rows into a table, with the arguments of `HiveAcidMergeOperator`.
-
-        Raises:
-            HiveAcidError: the merge failed. The transaction can no longer commit.
-        """
+        """Merge rows into a table, with the arguments of `HiveAcidMergeOperator`."""
         return self._run(
             lambda: job_with(
                 MergeSpec(
@@ -283,11 +269,7 @@ class Transaction:
             self._is_over = True
 
     def _look_back(self) -> None:
-        """Check that no statement has failed.
-
-        Raises:
-            ConfigurationError: a statement failed, and the program caught its error.
-        """
+        """Check that no statement has failed."""
         if self._failure is not None:
             raise ConfigurationError(
                 f"a statement of the transaction failed ({self._failure}), but the program caught"
@@ -296,11 +278,7 @@ class Transaction:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Run a block in one thread at a time, since the metastore's client is not thread-safe.
-
-        Raises:
-            ConfigurationError: the transaction's block has ended.
-        """
+        """Run a block in one thread at a time, since the metastore's client is not thread-safe."""
         with self._lock:
             if self._is_over:
                 raise ConfigurationError(_OVER)
@@ -347,9 +325,7 @@ class Transaction:
 def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
     """Run a block as the program's only transaction: commit it, or roll back after an error.
 
-    Args:
-        spark: the session that `run` passes to the program.
-        task: the task that `run` passes to the program.
+    `spark` and `task` are those that `run` passes to the program.
 
     Raises:
         AlreadyDoneError: an earlier try of the task has committed.
@@ -394,12 +370,7 @@ def transaction(spark: SparkSession, task: Task) -> Iterator[Transaction]:
 
 
 def _hold_locks(job: JobContext, restart_state: RestartState) -> None:
-    """Hold the earlier transaction's locks until the program runs again and opens a transaction.
-
-    Raises:
-        TransactionAbortedError: a different client aborted the earlier transaction, for example to
-            kill the job.
-    """
+    """Hold the earlier transaction's locks until the program runs again and opens a transaction."""
     if restart_state.handover is None:
         return
     refs = map(TableRef.parse, job.spec.targets)
@@ -454,11 +425,7 @@ def run(program: ProgramFunction) -> None:
 
 
 def run_program(job: JobContext, program: ProgramFunction) -> JobResult:
-    """Run a program inside an application, and return the result of the program's transaction.
-
-    Raises:
-        ConfigurationError: the program did not begin a transaction.
-    """
+    """Run a program inside an application, and return the result of the program's transaction."""
     restart_state = RestartState()
 
     def once() -> JobResult:

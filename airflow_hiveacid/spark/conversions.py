@@ -48,11 +48,7 @@ def convert(job: JobContext) -> JobResult:
 
 
 def convert_table(job: JobContext, ref: TableRef, to: ConversionTarget) -> ConversionOutcome:
-    """Convert a table to another kind, unless it is already of that kind.
-
-    Raises:
-        HiveAcidError: see `Converter.convert` and `Exchange`.
-    """
+    """Convert a table to another kind, unless it is already of that kind."""
     exchange = _exchange(job, ref)
     exchange.recover()
     table = job.client.get_table(ref)

@@ -40,12 +40,7 @@ log = logging.getLogger("hiveacid")
 def remove_abandoned(
     ledger: Ledger, client: MetastorePort, table: TableInfo, abandoned: Sequence[LedgerEntry]
 ) -> None:
-    """Remove the directories of these aborted attempts of a job, and their ledger entries.
-
-    Raises:
-        OtherOwnerError: another metastore has the table's directory, so it may have committed.
-        StorageError: a directory or an entry cannot be removed.
-    """
+    """Remove the directories of these aborted attempts of a job, and their ledger entries."""
     if not abandoned:
         return
     check_metastore(client, table)

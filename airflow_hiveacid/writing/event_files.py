@@ -157,11 +157,7 @@ class WritePlan:
     old_files: Mapping[int, AcidFile] = field(default_factory=dict)
 
     def partition(self, key: str) -> PartitionName:
-        """Return the partition for a `_partition` value.
-
-        Raises:
-            InvalidNameError: the metastore or the store cannot store one of the partition's values.
-        """
+        """Return the partition for a `_partition` value."""
         name = self.table.partition_name(json.loads(key))
         is_bounded = scheme_of(self.table.location) in _BOUNDED_NAMES
         check_storable(name, most_bytes=_LONGEST_NAME_BYTES if is_bounded else None)
@@ -208,12 +204,7 @@ def are_few(events: int, size_bytes: int) -> bool:
 
 
 def write_here(plan: WritePlan, batches: Sequence[pa.RecordBatch]) -> list[Written]:
-    """Write unordered events in this process; return one record per file.
-
-    Raises:
-        MergeCardinalityError: two source rows match one target row.
-        StorageError: reading or writing failed.
-    """
+    """Write unordered events in this process; return one record per file."""
     if not batches:
         return []
     (events,) = pa.Table.from_batches(batches).combine_chunks().to_batches()

@@ -70,11 +70,7 @@ class WritingJob:
         return self.spec.job
 
     def policy_of(self, table: TableInfo) -> ConflictPolicy:
-        """Return a table's conflict policy: from the job's argument, the table, or the connection.
-
-        Raises:
-            ConfigurationError: the table's property is not a valid policy.
-        """
+        """Return a table's conflict policy, of the job's argument, the table, or the connection."""
         return chosen_policy(
             self.spec.conflict_policy,
             table.parameters,
@@ -94,11 +90,7 @@ class WritingJob:
         return _writable(table)
 
     def insertable_table(self, name: str) -> TableInfo:
-        """Return the table if rows can be added to it and its location is writable.
-
-        Raises:
-            InputError, LocationPermissionError: as `changeable_table`.
-        """
+        """Return the table if rows can be added to it and its location is writable."""
         table = self.client.get_table(TableRef.parse(name))
         check_insertable(table)
         check_files_writable(table)
@@ -109,19 +101,11 @@ class WritingJob:
         return dataclasses.replace(table, constraints=self.client.constraints(table.ref))
 
     def source_tables(self, source: SourceSpec | None) -> dict[str, TableInfo]:
-        """Return a dict from view name to ACID table, for the tables that a source reads.
-
-        Raises:
-            InputError: a table is missing or of a kind that cannot be read.
-        """
+        """Return a dict from view name to ACID table, for the tables that a source reads."""
         return self.tables(tables_of(source))
 
     def tables(self, names: Mapping[str, str]) -> dict[str, TableInfo]:
-        """Return a dict from view name to ACID table, for tables read in addition to the target.
-
-        Raises:
-            InputError: a table is missing or of a kind that cannot be read.
-        """
+        """Return a dict from view name to ACID table, for tables read in addition to the target."""
         tables = {}
         for view, name in names.items():
             tables[view] = self.client.get_source(TableRef.parse(name))

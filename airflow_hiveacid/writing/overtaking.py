@@ -43,15 +43,8 @@ def hiding_directory(
 
     A write ID that is not known to be open or aborted is treated as committed. If this assumption
     is wrong, the only cost is a restart. The restart gets a write ID above all existing write IDs.
-
-    Args:
-        partitions: the existing partitions that the write will change.
-        write_ids: the table's newest list of valid write IDs.
-        own: the write ID of the files to be published.
-        replaces: True for an overwrite; no newer row may remain after an overwrite.
-
-    Raises:
-        StorageError: a partition cannot be listed.
+    `partitions` are the existing partitions that the write will change, and `write_ids` is the
+    table's newest list. After an overwrite (`replaces`), no newer row may remain.
     """
 
     def look(partition: PartitionInfo, names: Sequence[str]) -> str | None:
@@ -76,11 +69,7 @@ def found_in(
     partitions: Sequence[PartitionInfo],
     look: Callable[[PartitionInfo, Sequence[str]], _Result | None],
 ) -> tuple[PartitionInfo, _Result] | None:
-    """List partitions until `look` returns a result; return that partition and the result.
-
-    Raises:
-        StorageError: a partition cannot be listed.
-    """
+    """List partitions until `look` returns a result; return that partition and the result."""
 
     def result_of(partition: PartitionInfo) -> _Result | None:
         return look(partition, list_directories(*open_location(partition.location)))

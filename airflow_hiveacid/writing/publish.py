@@ -304,12 +304,7 @@ def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None
 def all_staged(first: str) -> tuple[str, ...]:
     """Return the existing staging directories of an attempt's statements, in one root.
 
-    Args:
-        first: the directory of the attempt's first statement; it need not exist.
-
-    Raises:
-        LocationPermissionError: the user lacks permission to list the directories.
-        StorageError: listing failed for another reason.
+    `first` is the directory of the attempt's first statement; it need not exist.
     """
     home, _, name = first.rpartition("/")
     tokens = list_directories(*open_location(home))

@@ -72,9 +72,6 @@ def until_not_overtaken(run: Callable[[], JobResult], restart_state: RestartStat
     If the job's own transaction was aborted, the job fails, even if the only reason was missed
     heartbeats. The job cannot distinguish a time-out from an abort that a person has requested
     (docs/decisions/restarts.md).
-
-    Raises:
-        HiveAcidError: what `run` raises.
     """
     try:
         for beginning in itertools.count(1):
@@ -101,9 +98,6 @@ def begun(
     """Run a block as a job's write to the tables of `accesses`, reading `sources`; see `writing`.
 
     The block's work is cancelled when the transaction is lost.
-
-    Raises:
-        HiveAcidError: as `writing`.
     """
     restart_state.handover = restart_state.handover or Handover(job.client)
     order = _order(job, accesses, sources, restart_state)
@@ -204,11 +198,7 @@ def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResu
 
 
 def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
-    """Return a ledger entry's result.
-
-    Raises:
-        EarlierRunUnknownError: the entry has no readable result.
-    """
+    """Return a ledger entry's result."""
     try:
         return JobResult.parse(earlier.result)
     except ContractVersionError as error:

@@ -85,11 +85,7 @@ def why_not_kept(
 
 
 def why_in_full(client: MetastorePort, table: TableInfo, staged: StagedWork) -> str | None:
-    """Return why an INSERT must run again; None if it would now make the same files.
-
-    Raises:
-        MetastoreError: the locations of the partitions cannot be read.
-    """
+    """Return why an INSERT must run again; None if it would now make the same files."""
     if not staged.directories:
         return "it had staged nothing"
     names = tuple(dict.fromkeys(d.partition for d in staged.directories))
@@ -109,11 +105,6 @@ def reissued(
     staged: StagedWork, part: TableWrite, copy_many: CopyMany
 ) -> tuple[StagedDirectory, ...]:
     """Stage the directories of an earlier write again, with the write ID of a new write.
-
-    Args:
-        staged: the earlier write's directories.
-        part: the new write's part for the table.
-        copy_many: copies files that are too many or too large to copy in this process.
 
     Raises:
         HiveAcidError: a file cannot be written. Files that were already written are removed with

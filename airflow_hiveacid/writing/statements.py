@@ -69,12 +69,7 @@ class WrittenStatements:
     ) -> StatementResult:
         """Add the files that the next statement has staged.
 
-        Args:
-            kind: the statement's name: `insert`, `merge` and so on.
-            plan: the statement's plan.
-            operations: the statement's operations on the table.
-            files: the files that were written.
-            replaced: the partitions that an overwrite replaces even without new rows.
+        `replaced` are the partitions that an overwrite replaces even without new rows.
         """
         directories = _assembled(plan, files, replaced)
         self._write.stage(plan.table.ref, directories, operations)
@@ -111,11 +106,7 @@ class WrittenStatements:
     def finish(self, retried: Mapping[str, JsonValue] | None = None) -> JobResult:
         """Publish the files of all statements; leaving the write's block then commits them.
 
-        Args:
-            retried: details about the run before a restart, for the result.
-
-        Raises:
-            HiveAcidError: see the steps of `Write`.
+        `retried` are details about the run before a restart, for the result.
         """
         self._write.register()
         self._write.verify()

@@ -108,22 +108,13 @@ class TableWrite:
         return token
 
     def check_table(self) -> None:
-        """Check that the table has not changed since the statements were checked.
-
-        Raises:
-            TableChangedError: the table's definition changed, or a different table now has its
-                name.
-        """
+        """Check that the table has not changed since the statements were checked."""
         check_table(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 
     def earlier_run(self) -> LedgerEntry | None:
-        """Return the earlier run in this table's ledger that makes this run unnecessary, if any.
-
-        Raises:
-            RerunRefusedError, StatementChangedError, FencedError: see `plan.reruns`.
-        """
+        """Return the earlier run in this table's ledger that makes this run unnecessary, if any."""
         run, ref = self._order.run, self.table.ref
         self._earlier = self._entries()
         commits = self._committed(self._txn.snapshot)
@@ -151,22 +142,14 @@ class TableWrite:
             self._ledger.write(dataclasses.replace(entry, is_confirmed=True))
 
     def remove_abandoned(self) -> None:
-        """Remove files and entries of this job's aborted attempts; `earlier_run` has found them.
-
-        Raises:
-            StorageError: a directory or an entry cannot be removed.
-        """
+        """Remove files and entries of this job's aborted attempts; `earlier_run` has found them."""
         dead = abandoned(self._earlier, self.table.ref, self._txn.snapshot)
         remove_abandoned(self._ledger, self._client, self.table, dead)
 
     # ---- transactions that committed first -------------------------------------------------------
 
     def named(self, winner: Winner) -> Winner:
-        """Return the winner with its job, if this table's ledger has recorded the job.
-
-        Raises:
-            StorageError: the ledger cannot be read.
-        """
+        """Return the winner with its job, if this table's ledger has recorded the job."""
         entry = self._ledger.entry_of(txn_id=winner.txn_id, write_id=winner.write_id)
         if entry is None:
             return winner
@@ -241,7 +224,6 @@ class TableWrite:
         both the old row and the new row.
 
         Raises:
-            WriteConflictError: as `check_no_rival`.
             OvertakenError: `check_not_overtaken` raised it. The same error is raised if the
                 snapshot may show rows with a higher write ID than the change.
         """
@@ -271,11 +253,7 @@ class TableWrite:
     # ---- files -----------------------------------------------------------------------------------
 
     def check_locations(self, locations: Collection[str]) -> None:
-        """Check that files can be published to these locations; store the locations.
-
-        Raises:
-            UnsupportedTableError: a partition is on a store without renames.
-        """
+        """Check that files can be published to these locations; store the locations."""
         for location in locations:
             check_publishable(self.table.ref, location)
             if Staging.of(self.table, location, "any").home is None:
@@ -289,12 +267,9 @@ class TableWrite:
         """Add the directories of a statement; all their files must have been written.
 
         A base replaces the directories that earlier statements have staged in its partition. The
-        replaced directories are not published, because readers would ignore them.
-
-        Args:
-            directories: the statement's directories; empty if it changes nothing.
-            operations: the statement's operations. The default is all operations of this write on
-                the table.
+        replaced directories are not published, because readers would ignore them. `directories` is
+        empty if the statement changes nothing. By default, `operations` are all operations of this
+        write on the table.
         """
         replaced = {d.partition for d in directories if _is_base(d)}
         remaining = [d for d in self._directories if d.partition not in replaced]
@@ -360,12 +335,7 @@ class TableWrite:
         self._ledger.write(self._entry)
 
     def publish(self) -> None:
-        """Rename every directory to its final name; the open write ID hides it until the commit.
-
-        Raises:
-            DirectoryExistsError: a directory already exists; it was not changed.
-            StorageError: a rename failed.
-        """
+        """Rename every directory to its final name; the open write ID hides it until the commit."""
         self._publication.publish(self._directories)
 
     def check_published(self) -> None:

@@ -96,11 +96,7 @@ class Write:
         return tuple(d for table in self._tables.values() for d in table.directories)
 
     def check_tables(self) -> None:
-        """Check that no table has changed since the statements were checked.
-
-        Raises:
-            TableChangedError: a table's definition changed, or a different table now has its name.
-        """
+        """Check that no table has changed since the statements were checked."""
         for table in self._tables.values():
             table.check_table()
 
@@ -139,12 +135,7 @@ class Write:
         return certain[0]
 
     def look_ahead(self) -> None:
-        """Fail early if a different transaction is known to have committed first (`TableWrite`).
-
-        Raises:
-            WriteConflictError: another transaction's commit conflicts with this write.
-            OvertakenError: another transaction overtook this write, so the job must restart.
-        """
+        """Fail early if a different transaction is known to have committed first (`TableWrite`)."""
         for table in self._tables.values():
             table.look_ahead()
 
@@ -159,27 +150,13 @@ class Write:
         self._enter(WriteState.STAGED)
 
     def register(self) -> None:
-        """Register the changed partitions with the metastore, before they contain new files.
-
-        Raises:
-            OvertakenError: a partition was created, or created again, at a different location, so
-                the job must restart.
-        """
+        """Register the changed partitions with the metastore, before they contain new files."""
         for table in self._tables.values():
             table.register()
         self._enter(WriteState.REGISTERED)
 
     def verify(self) -> None:
-        """Check, directly before publication, that the changes would not be lost.
-
-        Raises:
-            TableChangedError: a client without a lock dropped a table, and a different table now
-                has its name.
-            TransactionAbortedError, FencedError: the transaction has ended.
-            OvertakenError: another directory would hide the published files.
-            DirectoryExistsError: a directory exists under a final name. The ledgers have no entry
-                yet. So no retry will treat that directory as this job's directory.
-        """
+        """Check, directly before publication, that the changes would not be lost."""
         for table in self._tables.values():
             table.verify()
         self.txn.confirm_alive()
@@ -192,14 +169,7 @@ class Write:
         self._enter(WriteState.NOTED)
 
     def publish(self) -> None:
-        """Rename every directory to its final name; the open write IDs hide them until the commit.
-
-        Raises:
-            DirectoryExistsError: a directory already exists; it was not changed.
-            StorageError: a rename failed.
-            OvertakenError: a client without a lock dropped a partition or moved it to a different
-                location.
-        """
+        """Rename every directory to its final name; open write IDs hide them until the commit."""
         for table in self._tables.values():
             table.publish()
         self._enter(WriteState.PUBLISHED)

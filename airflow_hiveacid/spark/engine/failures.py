@@ -242,9 +242,7 @@ def reason_of(error: BaseException) -> str:
 def store_failure(text: str, file: str | None) -> HiveAcidError | None:
     """Return the typed error for a Spark error's message; None if no store failed.
 
-    Args:
-        text: the message of the Spark error.
-        file: the file that could not be read; None if Spark does not name it.
+    `file` is the file that could not be read; None if Spark does not name it.
     """
     scheme = (file or "").partition(":")[0]
     of_a_call: HiveAcidError | None = None

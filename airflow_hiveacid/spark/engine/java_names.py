@@ -68,12 +68,8 @@ def call_of_any_release(
     """Call a constructor or method of Spark that newer releases have given further options.
 
     Spark 4.2 added an option to `DataSource`, and 4.3 one to `OrcFilters.createFilter`, each at the
-    end and with the default None.
-
-    Args:
-        call: a class, or a method, of the JVM.
-        arguments: the arguments of the oldest supported release.
-        none: Scala's None.
+    end and with the default None. `arguments` are those of the oldest supported release; `none` is
+    Scala's None.
 
     Raises:
         UnknownJavaCallError: this release has no such call, with up to two more options.

@@ -84,13 +84,7 @@ def run_tasks(
 ) -> DataFrame:
     """Return a frame of the rows that the function yields for each piece, in the pieces' order.
 
-    Args:
-        spark: the session.
-        function: the function that turns a piece into rows.
-        pieces: the pieces of work, in order.
-        schema: the schema of the rows.
-        work: a function that returns the number of bytes that a piece reads. Small pieces share a
-            task.
+    `work` returns the number of bytes that a piece reads. Small pieces share a task.
     """
     tasks = into_tasks(pieces, spark.sparkContext.defaultParallelism, work)
     ids = spark.range(0, len(tasks), 1, max(1, len(tasks)))
@@ -105,12 +99,7 @@ def task_results(
 
     The frame of `run_tasks` needs a query plan, which costs the driver more CPU time than the rest
     of a small Spark job. But frames have Python workers of their own. So a job that also runs
-    frames must use `run_tasks`.
-
-    Args:
-        spark: the session.
-        function: the function that turns a piece into a result; results are sent as pickles.
-        pieces: the pieces of work, in order. Small pieces share a task.
+    frames must use `run_tasks`. Results are sent as pickles. Small pieces share a task.
 
     Raises:
         JobFailedError: results are missing.

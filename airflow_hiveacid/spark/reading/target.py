@@ -111,9 +111,6 @@ class Target(TableView):
         It has the columns `position`, the wanted data columns, and all partition columns, in the
         table's order. The frame has all live rows. But a target from `within` or `where` may omit
         rows.
-
-        Raises:
-            UnsupportedFileError: Hive would ignore delete events for some rows of a file.
         """
         live = self._live
         rows = (
@@ -149,12 +146,7 @@ class Target(TableView):
     def rows_where(
         self, where: str, moment: Moment, wanted: Sequence[str] | None = None
     ) -> DataFrame:
-        """Return the live rows for which a condition holds at a statement's time; see `rows`.
-
-        Raises:
-            UnknownColumnError, ExpressionError: the condition cannot be resolved, or is not
-                boolean.
-        """
+        """Return the live rows for which a condition holds at a statement's time; see `rows`."""
         names = self.table.column_names if wanted is None else [name.lower() for name in wanted]
         empty = empty_target(self.spark, self.table).alias("t")
         (expression,) = resolved(self.table, empty, [where], moment)
@@ -243,13 +235,8 @@ class Target(TableView):
         """Return the part of the target that can contain rows with these keys.
 
         If a key is a partition column, its values in the source select the partitions. The ranges
-        of the other keys select files and rows.
-
-        Args:
-            source: the source's rows.
-            keys: the columns on which source and target are joined.
-            equal: a function that returns the join's predicate for one key, over `t` and `s`.
-            ranges: the ranges of these keys (`key_ranges`).
+        of the other keys select files and rows. `equal` returns the join's predicate for one key,
+        over `t` and `s`. `ranges` are those of `key_ranges`.
         """
         if self.is_narrow:
             return dataclasses.replace(self, ranges=ranges)

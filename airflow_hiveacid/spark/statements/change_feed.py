@@ -200,11 +200,7 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
     *,
     births: Mapping[str, int],
 ) -> tuple[FoundChanges, bool] | None:
-    """Return the next range's rows, and whether these are the whole table; None for an empty range.
-
-    Raises:
-        ChangesGoneError, FeedError: the range's changes are unknown, and `when_gone` is FAIL.
-    """
+    """Return the range's rows, and whether these are the whole table; None for an empty range."""
     spec = job.job_of(ChangeFeedSpec)
     is_empty = wanted.writes.part.until.high_watermark <= wanted.writes.part.since.high_watermark
     is_whole = last is None and spec.since is None
@@ -229,9 +225,6 @@ def _own(feed: ChangeFeed, job: JobContext) -> FeedNote | None:
     The run may have written the range in an earlier try, or before a user cleared or deleted the
     run. If a user clears or deletes a run together with downstream tasks, these tasks must get the
     same range again. Other runs may have continued the feed, so this function searches all ranges.
-
-    Raises:
-        ConfigurationError: the run has written a range with different arguments.
     """
     own = feed.written_by(job.spec.job_key)
     if own is None:
@@ -263,9 +256,6 @@ def _check_same(feed: ChangeFeed, last: FeedNote, table: TableInfo, where: str |
     """Check that the feed belongs to this table and selects the same rows of the table.
 
     If two feeds with different selections shared a location, each would skip the other's ranges.
-
-    Raises:
-        FeedError: the table or the selection differs.
     """
     if last.table != str(table.ref):
         raise FeedError(location=feed.location, reason=f"it belongs to table {last.table}")
@@ -282,9 +272,6 @@ def _check_keys(feed: ChangeFeed, last: FeedNote, keys: tuple[str, ...]) -> None
 
     With different keys, the feed would pair different rows as updates. Without old values, a
     deleted row contains only its keys. So a consumer that uses the old keys could not find the row.
-
-    Raises:
-        ConfigurationError: the primary key has changed.
     """
     if {*last.keys} != {*keys}:
         old, new = (", ".join(names) or "none" for names in (last.keys, keys))
@@ -298,9 +285,6 @@ def _check_dropped(feed: ChangeFeed, last: FeedNote, births: Mapping[str, int]) 
     """Check that the table still has all partitions of the feed's last range.
 
     A dropped partition leaves no record of its rows.
-
-    Raises:
-        FeedError: a partition was dropped.
     """
     dropped = [name for name, born_s in last.births.items() if births.get(name) != born_s]
     if dropped:
@@ -318,9 +302,6 @@ def _check_added(
 
     If a partition with existing files is added, or the table is repaired, rows are added without a
     write. No later range would contain these rows.
-
-    Raises:
-        FeedError: an added partition contains older rows.
     """
     ref = TableRef.parse(last.table)
     table, write_ids = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)

@@ -102,12 +102,7 @@ def ready(
     *,
     from_text: bool = False,
 ) -> tuple[ReadyClause, ...]:
-    """Check numbered clauses; they may use only the columns of the frame `sees`.
-
-    Raises:
-        InputError: see `expressions.resolved`, `expressions.condition`, `expressions.stored`,
-            `constraints.allowed`.
-    """
+    """Check numbered clauses; they may use only the columns of the frame `sees`."""
     texts = [
         text
         for _, clause in clauses
@@ -176,13 +171,9 @@ def acted_on(  # noqa: PLR0913 - the rows, the clauses, and the form of the resu
 ) -> DataFrame:
     """For each row, return the number of the clause that applies, and the clause's new row.
 
-    Args:
-        table: the table.
-        rows: the rows to which the clauses apply, with helper columns.
-        clauses: the clauses in order; the first clause with a true condition applies.
-        names: the names of helper columns. If the rows have source row numbers, these are kept.
-        columns: the columns of the new rows (`brought`).
-        positions: the columns from `Target.position_columns`; empty for new rows.
+    The first clause with a true condition applies. `columns` are those of the new rows (`brought`).
+    `positions` are those of `Target.position_columns`; empty for new rows. Source row numbers are
+    kept.
 
     Returns:
         `_clause` is NULL if no clause applies. `row` is NULL if no row is written. Inserts also

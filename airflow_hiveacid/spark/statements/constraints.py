@@ -57,13 +57,8 @@ def allowed(
 ) -> dict[str, Column]:
     """Return values that raise an error for rows that the table does not allow.
 
-    Args:
-        spark: the session.
-        table: the table.
-        values: the values of the given columns, in the table's types; `t` contains the other
-            columns.
-        resolved: the expressions from which the values were made.
-        moment: the statement's time.
+    `values` have the table's types; `t` contains the other columns. `resolved` are the expressions
+    from which the values were made.
 
     Raises:
         UnsupportedTableError: a CHECK is not supported, or tests a non-deterministic value.
@@ -120,11 +115,8 @@ def unchanged(
 ) -> dict[str, Column]:
     """Return values that raise an error if a row would change an unchangeable column.
 
-    Args:
-        table: the table.
-        values: the values of the given columns, in the table's types.
-        same: for each unchangeable column, the condition that its value stays the same
-            (`is_unchanged`).
+    `same` contains, for each unchangeable column, the condition that its value stays the same
+    (`is_unchanged`).
     """
     result = dict(values)
     types = {c.name: c.type for c in (*table.columns, *table.partition_columns)}

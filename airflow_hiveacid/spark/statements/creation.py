@@ -99,11 +99,7 @@ def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResul
 
 
 def _new_table(job: JobContext, spec: CreateAsSpec, hidden: TableRef) -> NewTable:
-    """Return the hidden table: the query's columns, with partition columns last.
-
-    Raises:
-        InputError: a column's name is not valid in a table, or no Hive type fits the column.
-    """
+    """Return the hidden table: the query's columns, with partition columns last."""
     types = _types(job, spec)
     layout_columns = (*spec.partition_columns, *spec.bucket_columns)
     missing = [name for name in layout_columns if name not in types]

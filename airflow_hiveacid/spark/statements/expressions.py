@@ -103,12 +103,6 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
 
     As in Spark, a string is compared with a whole number as a bigint. If a string cannot be cast,
     the error shows the string.
-
-    Args:
-        table: the target.
-        column: the key column's name.
-        hive_type: the key column's type.
-        text: the string, as SQL.
     """
     type_ = spark_type(parse_type(hive_type))
     compared_type = LongType() if isinstance(type_, IntegralType) else type_
@@ -148,9 +142,6 @@ def _by_name(
     Also return a function that reorders the fields of values.
 
     Field names are case-insensitive, as in Spark's own store assignment.
-
-    Raises:
-        StructFieldsError: a field is missing, unknown or duplicated.
     """
     if isinstance(found, StructType) and isinstance(wanted, StructType):
         return _fields_by_name(table, path, found, wanted)

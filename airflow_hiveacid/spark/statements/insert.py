@@ -80,21 +80,13 @@ class InsertProgram:
     checked: tuple[DataFrame, Mapping[str, Column]] | None = None
 
     def values(self, source: DataFrame) -> dict[str, Column]:
-        """Return checked and cast values; they raise an error for rows that the table rejects.
-
-        Raises:
-            InputError: see `expressions.resolved`, `expressions.stored`, `constraints.allowed`.
-        """
+        """Return checked and cast values; they raise an error for rows that the table rejects."""
         expressions = self._resolved(source, self.expressions)
         values = self._stored(source, expressions)
         return allowed(source.sparkSession, self.table, values, expressions, self.moment)
 
     def constants(self, source: DataFrame, names: Collection[str]) -> dict[str, Column]:
-        """Return the values of some columns, without the constraints that apply to whole rows.
-
-        Raises:
-            InputError: see `expressions.resolved` and `expressions.stored`.
-        """
+        """Return the values of some columns, without the constraints that apply to whole rows."""
         return self._stored(source, self._resolved(source, names))
 
     def _resolved(self, source: DataFrame, names: Collection[str]) -> dict[str, Resolved]:
@@ -122,11 +114,7 @@ def in_order(spec: InsertSpec, source: DataFrame) -> DataFrame:
 def plan_insert(
     table: TableInfo, spec: InsertSpec, source: DataFrame, moment: Moment
 ) -> InsertProgram:
-    """Check an INSERT against the schemas of target and source.
-
-    Raises:
-        InputError: see `plan.statements.resolve_insert` and `InsertProgram.values`.
-    """
+    """Check an INSERT against the schemas of target and source."""
     program = InsertProgram(
         table=table,
         expressions=resolve_insert(table, spec, source.columns),

@@ -80,10 +80,7 @@ def plan_load(
     """Check the partition and every file of a LOAD DATA.
 
     Raises:
-        ConfigurationError, UnknownColumnError: see `check_load` and `fixed_partition`.
         SourceUnreadableError: a file does not fit the table, or there are too many files.
-        StorageError: see `loadable_files`.
-        MetastoreError: reading the partition failed.
     """
     check_load(table, spec)
     partition = _partition(spark, table, spec.partition)
@@ -116,12 +113,7 @@ def _partition(
 def load_files(
     spark: SparkSession, program: LoadProgram, plan: WritePlan
 ) -> tuple[StagedFile, ...]:
-    """Copy the files of a LOAD DATA to staging.
-
-    Raises:
-        SourceUnreadableError: a file was changed after the check.
-        StorageError: reading or writing failed.
-    """
+    """Copy the files of a LOAD DATA to staging."""
     staging = plan.staging(program.partition)
     return copied_files(
         spark,
@@ -140,12 +132,7 @@ def load_files(
 
 
 def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
-    """Copy files to staging, each with its own bucket number and partition.
-
-    Raises:
-        SourceUnreadableError: a file was changed after the check.
-        StorageError: reading or writing failed.
-    """
+    """Copy files to staging, each with its own bucket number and partition."""
     attempts = _copied(spark, [replace(copy, at=index) for index, copy in enumerate(copies)])
     return tuple(
         StagedFile(

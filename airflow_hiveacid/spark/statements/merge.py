@@ -121,9 +121,6 @@ def plan_merge(
 
     `terms` contains the parameters of the MERGE's SQL, and a flag that allows unsafe calls in this
     SQL.
-
-    Raises:
-        InputError: see `plan.statements.resolve_merge` and `clauses.ready`.
     """
     clauses = resolve_merge(table, spec, source.columns)
     moment = Moment.now(spark, terms)

@@ -57,11 +57,8 @@ def written_from(
 ) -> tuple[StagedFile, ...]:
     """Write events; the writers fetch the rows from the files of a target.
 
-    Args:
-        plan: the plan of the write.
-        events: the events; insert events have a row ID, and no values.
-        old: the target with the rows.
-        count: the number of events; None if unknown, or too many for the driver.
+    Insert events have a row ID, and no values. `count` is None if the number of events is unknown,
+    or too large for the driver.
     """
     old_events = Events(
         frame=lambda: grouped(events),

@@ -112,9 +112,6 @@ def planned_one(
     """Prepare one statement; the rows come from `frame` or, without it, from the spec's source.
 
     `common` contains the inputs that an INSERT shares with other INSERTs.
-
-    Raises:
-        InputError: a table, column, expression or source is invalid.
     """
     match spec:
         case InsertSpec():
@@ -209,12 +206,7 @@ def _merge(job: JobContext, spec: MergeSpec, frame: DataFrame | None) -> Checked
 
 
 def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
-    """Prepare TRUNCATE of a transactional table, as an overwrite that writes no rows.
-
-    Raises:
-        PartitionNotFoundError: no partition has these values.
-        ConfigurationError: see `check_truncate`.
-    """
+    """Prepare TRUNCATE of a transactional table, as an overwrite that writes no rows."""
     table = job.insertable_table(spec.target)
     check_truncate(table, spec)
 

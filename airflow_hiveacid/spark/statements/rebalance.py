@@ -125,11 +125,7 @@ class Rebalancing:
         )
 
     def touched(self) -> Touched:
-        """Return the requested partition, so that only this partition is locked.
-
-        Raises:
-            PartitionNotFoundError: the table has no such partition.
-        """
+        """Return the requested partition, so that only this partition is locked."""
         if self.spec.partition is None:
             return Touched()
         partitions = partitions_of(self.job.client, self.table, self.spec.partition)
@@ -152,11 +148,7 @@ class Rebalancing:
         )
 
     def stage(self, plan: WritePlan, now: Target, _as_of: TargetAsOf) -> tuple[StagedFile, ...]:
-        """Stage the new files of the partitions that are due.
-
-        Raises:
-            StorageError: the number of written rows differs from the number of live rows.
-        """
+        """Stage the new files of the partitions that are due."""
         self.outcomes = self.look(now)
         both = zip(now.partitions, self.outcomes, strict=True)
         due = [(info, outcome) for info, outcome in both if outcome.is_due]
@@ -187,11 +179,7 @@ def _with_files(
     files: Sequence[StagedFile],
     counts: Mapping[str, int],
 ) -> RebalancedPartition:
-    """Return a partition's outcome after its files were written.
-
-    Raises:
-        StorageError: the number of written rows differs from the number of live rows.
-    """
+    """Return a partition's outcome after its files were written."""
     if not outcome.is_due:
         return outcome
     rows = counts[outcome.partition]

@@ -148,11 +148,7 @@ class Restoring:
         return Touched(names=nameable(tuple(root.info.name for root in roots)))
 
     def stage(self, plan: WritePlan, now: Target, as_of: TargetAsOf) -> tuple[StagedFile, ...]:
-        """Stage the files that restore the version.
-
-        Raises:
-            HiveAcidError: the version is incomplete, or its rows cannot be written.
-        """
+        """Stage the files that restore the version."""
         comparison = _Comparison.of(now, as_of(self.version))
         self.outcomes = comparison.outcomes()
         ways: dict[Way, list[PartitionInfo]] = {way: [] for way in Way}
@@ -192,11 +188,7 @@ class _Comparison:
 
     @staticmethod
     def of(now: Target, then: Target) -> _AcidComparison | _PlainComparison:
-        """Compare a table's present state with a version.
-
-        Raises:
-            VersionGoneError: the version is incomplete.
-        """
+        """Compare a table's present state with a version."""
         if then.past is None:
             raise TypeError("`then` must be a target as of a version")
         part, then = range_since(then.past), then.of_partitions(now.partitions)
@@ -264,9 +256,7 @@ class _AcidComparison(_Comparison):
     def deltas(self, plan: WritePlan, changed: int) -> tuple[StagedFile, ...]:
         """Write delete events for rows added since the version, and insert events for rows removed.
 
-        Args:
-            plan: the plan of a delta.
-            changed: the number of rows added or removed.
+        `changed` is the number of rows added or removed.
         """
         if not self.partitions:
             return ()
@@ -281,9 +271,7 @@ class _AcidComparison(_Comparison):
     def bases(self, plan: WritePlan, most: int) -> tuple[StagedFile, ...]:
         """Write bases with the version's rows.
 
-        Args:
-            plan: the plan of an overwrite.
-            most: the number of rows of the largest partition.
+        `most` is the number of rows of the largest partition.
         """
         if not self.partitions:
             return ()
@@ -308,11 +296,7 @@ class _AcidComparison(_Comparison):
         )
 
     def _check_allowed(self, come: DataFrame) -> None:
-        """Check that the table's current constraints allow the rows to write.
-
-        Raises:
-            ConstraintViolationError: a constraint does not allow a row.
-        """
+        """Check that the table's current constraints allow the rows to write."""
         names = _demanded(self.table)
         if not names:
             return
@@ -349,9 +333,6 @@ class _PlainComparison(_Comparison):
         """Refuse a compressed text file.
 
         The file's name shows the codec, but a copy gets a new name.
-
-        Raises:
-            UnsupportedTableError: the file is a compressed text file.
         """
         if file.format is FileFormat.TEXT and is_compressed(file.key):
             raise UnsupportedTableError(
@@ -364,13 +345,7 @@ class _PlainComparison(_Comparison):
     def copies(
         self, plan: WritePlan, partitions: Sequence[PartitionInfo]
     ) -> tuple[StagedFile, ...]:
-        """Copy the version's files of these partitions.
-
-        Raises:
-            UnsupportedTableError: a partition has more files than a directory may have, or a file
-                cannot be copied.
-            ConstraintViolationError: the table does not allow one of the rows.
-        """
+        """Copy the version's files of these partitions."""
         if not partitions:
             return ()
         past = self.then.of_partitions(partitions)
@@ -463,11 +438,7 @@ def _demanded(table: TableInfo) -> tuple[str, ...]:
 
 
 def _check_values(table: TableInfo, rows: DataFrame, names: Sequence[str]) -> None:
-    """Check a table's constraints on rows; `names` are the columns that the constraints use.
-
-    Raises:
-        ConstraintViolationError: the table does not allow a row.
-    """
+    """Check a table's constraints on rows; `names` are the columns that the constraints use."""
     every = whole_rows(table, rows.select(*[quoted(name) for name in names]))
     program = InsertProgram(
         table=table,

@@ -69,9 +69,6 @@ def plan_change(
 
     `terms` contains the parameters of the statement's SQL, and a flag that allows unsafe calls in
     this SQL.
-
-    Raises:
-        InputError: see `plan.statements.resolve_update` and `clauses.ready`.
     """
     clause = (
         resolve_update(table, spec)

@@ -44,11 +44,7 @@ class Common:
 
 
 def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
-    """Return the checked inputs that INSERTs share, and register their views for queries.
-
-    Raises:
-        InputError: a table is missing or of a kind that cannot be read; or a query is invalid.
-    """
+    """Return the checked inputs that INSERTs share, and register their views for queries."""
     common = Common(
         tables=spec.tables,
         queries=spec.shared,
@@ -66,11 +62,7 @@ def common_of(job: JobContext, spec: MultiInsertSpec, number: int) -> Common:
 def common_frames(
     job: JobContext, common: Common, tables: Mapping[str, DataFrame]
 ) -> dict[str, DataFrame]:
-    """Run the shared queries; return a dict from view name to rows, for all shared inputs.
-
-    Raises:
-        SourceUnreadableError, StorageError: see `load_source`.
-    """
+    """Run the shared queries; return a dict from view name to rows, for all shared inputs."""
     frames = dict(tables)
     for view, query in common.queries.items():
         rows = _run(job, common, query, frames)

@@ -83,22 +83,14 @@ class JobContext(WritingJob):
         return touching(self.client, table, ask)
 
     def source_shape(self, source: SourceSpec) -> DataFrame:
-        """Return a frame with the source's columns, to check a statement before any lock is taken.
-
-        Raises:
-            InputError, StorageError: the source is missing, unreadable or invalid.
-        """
+        """Return a frame with the source's columns, to check a statement before it takes locks."""
         check_source(source)
         tables = self.source_tables(source)
         shapes = {view: empty_target(self.spark, table) for view, table in tables.items()}
         return self.load(source, shapes)
 
     def load(self, source: SourceSpec, tables: Mapping[str, DataFrame]) -> DataFrame:
-        """Read a source, with unsafe calls only if the job allows them; see `load_source`.
-
-        Raises:
-            InputError, StorageError: as `load_source`.
-        """
+        """Read a source, with unsafe calls only if the job allows them; see `load_source`."""
         return load_source(
             self.spark, source, tables, allows_unsafe=self.spec.allow_unsafe_expressions
         )
@@ -108,9 +100,5 @@ class JobContext(WritingJob):
         return TextTerms(parameters=parameters, allows_unsafe=self.spec.allow_unsafe_expressions)
 
     def show_shapes(self, names: Mapping[str, str]) -> None:
-        """Register empty views of tables, to check the queries in a statement's expressions.
-
-        Raises:
-            InputError: see `tables`.
-        """
+        """Register empty views of tables, to check the queries in a statement's expressions."""
         show({view: empty_target(self.spark, t) for view, t in self.tables(names).items()})

@@ -129,11 +129,7 @@ class TransactionWork(WrittenStatements):
         touched: Touched | None = None,
         version: VersionSpec | None = None,
     ) -> Target:
-        """Return a table as the next statement sees it, or as of a version.
-
-        Raises:
-            HiveAcidError: as `past_of`.
-        """
+        """Return a table as the next statement sees it, or as of a version."""
         if version is not None and not version.is_now:
             job, txn = self._job, self._write.txn
             past = past_of(job.client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
@@ -154,12 +150,7 @@ class TransactionWork(WrittenStatements):
     def run(self, change: CheckedStatement, touched: Touched) -> StatementResult:
         """Write one statement's files to staging.
 
-        Args:
-            change: the statement.
-            touched: the partitions that the statement can touch; only these are locked.
-
-        Raises:
-            HiveAcidError: the statement failed; no change of the transaction will become visible.
+        Only the partitions in `touched` are locked.
         """
         part = self._write.tables[change.table.ref]
         target = self.target(change.table, touched)
@@ -213,10 +204,7 @@ class TransactionWork(WrittenStatements):
     ) -> dict[str, DataFrame]:
         """Return a dict from view name to frame, for tables as the next statement sees them.
 
-        Args:
-            tables: the tables, by view name.
-            versions: the versions of tables that are read as of an earlier version
-                (`SourceSpec.versions`).
+        `versions` are those of `SourceSpec.versions`.
         """
         return {
             view: self.target(

@@ -389,11 +389,7 @@ class _Binder:
                     raise RefusedTextError(f"it contains more than a query ({kind})")
 
     def _check_calls(self, plan: JavaObject) -> None:
-        """Refuse calls that read files during Spark's analysis, or that compute a function's name.
-
-        Raises:
-            RefusedTextError: the plan contains such a call.
-        """
+        """Refuse calls that read files during Spark's analysis, or compute a function's name."""
         patterns = self.catalyst.trees.TreePattern
         for kind in (patterns.UNRESOLVED_FUNCTION(), patterns.UNRESOLVED_IDENTIFIER()):
             for expression in self._holding(plan, kind):

@@ -90,9 +90,6 @@ class ChangedFiles:
         """Return the changes: `position`, the wanted data columns, `IS_BORN` and `VERSION`.
 
         Columns that are not read for removed rows are NULL.
-
-        Raises:
-            HiveAcidError: a footer cannot be read.
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         make = functools.partial(
@@ -238,11 +235,7 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     is_net: bool,
     position: str,
 ) -> Changes:
-    """Return changes of an insert-only table: rows of directories that were added or replaced.
-
-    Raises:
-        HiveAcidError: see `PlainRows`.
-    """
+    """Return changes of an insert-only table: rows of directories that were added or replaced."""
     born = [_born(i, s) for i, s in stretches if s.fresh and not (is_net and s.ends_with)]
     dead = [_dying(i, s, is_net=is_net) for i, s in stretches if s.ends_with is not None]
     frames = [

@@ -181,11 +181,7 @@ def writes_between(
 
 
 def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -> FoundChanges:
-    """Return the requested changes; see `read_changes`.
-
-    Raises:
-        HiveAcidError: see `read_changes`.
-    """
+    """Return the requested changes; see `read_changes`."""
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
     moment = Moment.now(spark, wanted.terms)
@@ -220,11 +216,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
 def _touched(
     spark: SparkSession, client: MetastorePort, query: ChangeQuery, moment: Moment
 ) -> Touched:
-    """Return the partitions in which changes are requested.
-
-    Raises:
-        ChangesGoneError: one of these partitions was dropped.
-    """
+    """Return the partitions in which changes are requested."""
     if not query.table.is_partitioned:
         return Touched()
     names = client.partition_names(query.table)
@@ -243,10 +235,6 @@ def whole_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery) -
     The version of each insert is the write that inserted the row.
 
     Columns and their order are as in `changes_of`; keys are not used.
-
-    Raises:
-        VersionGoneError: the remaining files do not contain all rows of that version.
-        HiveAcidError: see `read_changes`.
     """
     table, client = wanted.table, snapshot.client
     _require_free_names(table)
@@ -285,11 +273,9 @@ def _held(states: Iterable[tuple[PartitionInfo, AcidState]]) -> dict[str, str]:
 def _stretches(target: Target, query: ChangeQuery) -> tuple[list[PartitionSegment], dict[str, str]]:
     """Return each partition's stretches in the range, and unchanged partitions' newest entries.
 
-    Entries that the caller already has are left out.
-
-    Raises:
-        ChangesGoneError: the changes of at least one partition cannot be read. The error's `oldest`
-            is the first version after which the changes of all partitions can be read.
+    Entries that the caller already has are left out. If the changes of a partition cannot be read,
+    the `oldest` of the error is the first version after which the changes of all partitions can be
+    read.
     """
     refused: list[ChangesGoneError] = []
 
@@ -384,11 +370,7 @@ def _where(
 
 
 def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> list[str]:
-    """Return the columns that a condition uses.
-
-    Raises:
-        UnknownColumnError, ExpressionError: the condition cannot be resolved, or is not boolean.
-    """
+    """Return the columns that a condition uses."""
     (expression,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
     checked_condition(table, where, expression)
     return [table.column_names[i] for i in expression.uses]
@@ -397,11 +379,7 @@ def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> 
 def keys_of(
     snapshot: ReadSnapshot, table: TableInfo, keys: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the given keys; for None, the columns of the table's primary key, if it has one.
-
-    Raises:
-        UnknownColumnError: the table has no such column.
-    """
+    """Return the given keys; for None, the columns of the table's primary key, if it has one."""
     return known_columns(table, snapshot.client.primary_key(table.ref) if keys is None else keys)
 
 

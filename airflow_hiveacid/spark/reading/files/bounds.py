@@ -32,12 +32,7 @@ def bounds(
 ) -> Mapping[str, KeyRange]:
     """Return the ranges that the condition allows, by column, for the types in `RANGED`.
 
-    Args:
-        table: the table.
-        rows: any frame of the table's columns, in their order, under the alias that the condition
-            uses.
-        condition: a checked condition in Spark SQL.
-        moment: the statement's time.
+    `rows` is any frame of the table's columns, in their order, under the condition's alias.
     """
     ranges: dict[str, KeyRange] = {}
     for comparison in comparisons(rows, condition, moment):

@@ -44,12 +44,7 @@ def looked_up(values: Sequence[str | None], data_type: DataType, position: Colum
     """Look up each row's string by position in a list from the driver, and cast it.
 
     The list becomes one literal, so the query needs no join. Spark evaluates a filter on these
-    values for each file before it opens the file.
-
-    Args:
-        values: the strings, by position.
-        data_type: the type of the result; the strings are cast to this type.
-        position: the position, 0-based.
+    values for each file before it opens the file. Positions are 0-based.
     """
     if len(set(values)) == 1:
         return F.lit(values[0]).cast(data_type)

@@ -63,12 +63,7 @@ def rows_of_files(
 ) -> DataFrame:
     """Return a frame of all rows of some files, with the number of their file as `NUMBER`.
 
-    Args:
-        spark: the session.
-        files: at least one file; no file is opened before the frame is computed.
-        schema: the columns to read.
-        options: the options of Spark's source for the format.
-        format_: the format of all files.
+    There is at least one file; no file is opened before the frame is computed.
     """
     jvm, session = jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql

@@ -38,14 +38,8 @@ def key_ranges(
 ) -> tuple[dict[str, KeyRange], list[Any]]:
     """Compute the ranges of keys with `RANGED` types, in one aggregation of the cached source.
 
-    Args:
-        source: the source's rows.
-        keys: the columns on which source and target are joined.
-        columns: the target's data columns.
-        beside: additional aggregates over all rows, computed in the same query.
-
-    Returns:
-        The ranges by key, and the values of the additional aggregates.
+    `beside` are additional aggregates over all rows, computed in the same query. The result is the
+    ranges by key, and the values of these aggregates.
     """
     types = {c.name: parse_type(c.type) for c in columns}
     source_types = {f.name.lower(): f.dataType for f in source.schema}
@@ -91,12 +85,7 @@ def _carried(kind: str, end: SparkColumn) -> SparkColumn:
 
 
 def _plain(kind: str, value: object) -> object:
-    """Convert a bound from the result of `_carried` to a Python value.
-
-    Raises:
-        OverflowError: the date is outside Python's range.
-        UnicodeDecodeError: the string is not UTF-8.
-    """
+    """Convert a bound from the result of `_carried` to a Python value."""
     match kind, value:
         case "date", int(days):
             return EPOCH + dt.timedelta(days=days)

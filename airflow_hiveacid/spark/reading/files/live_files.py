@@ -78,7 +78,6 @@ class LiveFiles:
         Raises:
             UnsupportedFileError: `for_changes` is True, and Hive would ignore delete events for
                 some rows of a file.
-            HiveAcidError: a footer cannot be read.
         """
         needed = {*wanted, *self.ranges}
         query = ReadRequest(
@@ -101,10 +100,7 @@ class LiveFiles:
     ) -> DataFrame:
         """Read the live rows with our own reader; it reads every file correctly.
 
-        Args:
-            wanted: names of data columns.
-            position: the name of the column with the `POSITION_FIELDS`.
-            files: the files to read; all by default.
+        All files are read by default.
         """
         columns = [c for c in self.table.columns if c.name in wanted]
         schema = StructType(

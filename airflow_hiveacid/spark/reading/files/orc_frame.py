@@ -126,15 +126,8 @@ def live_rows(
 ) -> DataFrame:
     """Return a frame of the live rows of some data files.
 
-    Args:
-        spark: the session.
-        request: the requested columns and ranges.
-        files: files that Spark's reader reads correctly.
-        write_ids: the reader's valid write IDs.
-        position: the name of the column with the `POSITION_FIELDS`.
-
-    Returns:
-        The `POSITION_FIELDS`, then the data columns.
+    `files` are those that Spark's reader reads correctly. The frame has the `POSITION_FIELDS` as
+    `position`, then the data columns.
     """
     # Reading this column costs nothing, because no file contains it.
     absent = free_name("absent", [c.name for c in request.table_columns])

@@ -78,11 +78,7 @@ class PlainRows:
         return numbered_files(self.table, self.partitions, self.states)
 
     def rows(self, wanted: Collection[str], position: str) -> DataFrame:
-        """Return the rows: `position`, the wanted data columns, and the columns with ranges.
-
-        Raises:
-            HiveAcidError: a footer cannot be read; see also `files`.
-        """
+        """Return the rows: `position`, the wanted data columns, and the columns with ranges."""
         needed = {*wanted, *self.ranges}
         query = self._asked(needed)
         native: dict[SparkManner, list[NumberedFile]] = {}

@@ -43,13 +43,7 @@ _COLUMNS: Final = "orc.sarg.column.names"
 def search_argument(
     spark: SparkSession, columns: Sequence[Column], ranges: Mapping[str, KeyRange]
 ) -> dict[str, object]:
-    """Return the options that pass the ranges to ORC; empty if ORC can use no range.
-
-    Args:
-        spark: the session.
-        columns: the columns that are read.
-        ranges: the ranges of some of these columns.
-    """
+    """Return the options that pass the ranges to ORC; empty if ORC can use no range."""
     usable = [c for c in columns if c.type in _PUSHED_TYPES and _PLAIN_NAME.fullmatch(c.name)]
     jvm = jvm_of(spark)
     spark_sql = jvm.org.apache.spark.sql

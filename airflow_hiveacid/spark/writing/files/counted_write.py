@@ -38,11 +38,8 @@ def write_orc(
 ) -> int | None:
     """Write rows with Spark and return their number, or None if Spark does not report it.
 
-    Args:
-        rows: the rows to write.
-        directory: the new directory.
-        options: the writer's options; they override the session's settings.
-        by: the columns by which Spark partitions the rows into directories.
+    `options` override the session's settings. Spark partitions the rows into directories by the
+    columns `by`.
 
     Raises:
         PySparkException, Py4JJavaError: the write failed; ignore any files in the directory.

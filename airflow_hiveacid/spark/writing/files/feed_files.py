@@ -56,14 +56,8 @@ class FeedFile:
 def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
     """Write rows in order, one file for each non-empty partition of the frame.
 
-    Args:
-        rows: the frame.
-        location: the directory that the feed assigns (`ChangeFeed.new_directory`).
-        counted: a string column; the rows of each value are counted.
-
-    Raises:
-        PySparkException: Spark could not compute the rows.
-        StorageError: reading or writing failed.
+    `location` is the directory that the feed assigns (`ChangeFeed.new_directory`). The rows of each
+    value of the string column `counted` are counted.
     """
     write = task_of(partial(_write, location=location, counted=counted))
     with typed_failures():
@@ -75,11 +69,7 @@ def write_files(rows: DataFrame, location: str, counted: str) -> list[FeedFile]:
 
 
 def write_no_rows(rows: DataFrame, location: str) -> FeedFile:
-    """Write a file with the columns of a frame and no rows.
-
-    Raises:
-        StorageError: as `write_files`.
-    """
+    """Write a file with the columns of a frame and no rows."""
     schema = to_arrow_schema(rows.schema)
     return _written(schema, (), location=location, number=0, counted="")
 

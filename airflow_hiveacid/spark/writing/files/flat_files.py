@@ -139,8 +139,6 @@ def write_flat(plan: WritePlan, rows: DataFrame) -> list[Written]:
 
     Raises:
         UnsupportedFileError: the rows must be written in a different way, or some rows were lost.
-        PySparkException: Spark could not compute the rows.
-        StorageError: reading or writing failed.
     """
     directory = _staging(plan).flat_path(uuid.uuid4().hex)
     counted = _write(rows, directory, plan)
@@ -200,11 +198,7 @@ def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
 
 
 def committed_files(directory: str) -> list[FlatFile]:
-    """Return the files of tasks that Spark allowed to commit, in a fixed order.
-
-    Raises:
-        UnsupportedFileError: some files have unexpected names, and may contain rows.
-    """
+    """Return the files of tasks that Spark allowed to commit, in a fixed order."""
     fs, root = open_location(directory)
     with file_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(root, recursive=True))
