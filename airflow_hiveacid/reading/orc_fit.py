@@ -1,10 +1,8 @@
 """Check of a full-ACID table's files: whether Spark's ORC reader reads each file correctly.
 
-Spark's reader does not apply the rules of ACID files. So this module searches names and footers for
-cases that only our own reader handles. These cases are: files without ACID columns, partly visible
-write IDs, files of unfinished streams, update events of Hive 2, types that were changed later, and
-old calendars. The input is files, with a snapshot's view of their directories. The output is a
-verdict on each file.
+Spark's reader does not apply the rules of ACID files. So names and footers are searched for what
+only our own reader handles: files without ACID columns, partly visible write IDs, files of
+unfinished streams, update events of Hive 2, types that were changed later, and old calendars.
 """
 
 from __future__ import annotations

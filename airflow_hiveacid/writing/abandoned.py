@@ -1,13 +1,12 @@
 """Cleanup before a job reruns: removal of directories that its aborted attempts have published.
 
-Trino reads an aborted base as if it were committed. A retry cannot wait until the cleaner removes
-the base. The input is ledger entries. An entry records the directories that an attempt was about to
-publish. Only directories at the table's current locations are removed. A renamed table keeps its
-ledger. But a different table may now be at the old location.
+Trino reads an aborted base as if it were committed, so a retry cannot wait for the cleaner. Ledger
+entries record the directories that an attempt was about to publish. Only those at the table's
+current locations are removed: a renamed table keeps its ledger, but a different table may now be at
+the old location.
 
-On a store with uploads, the open uploads of an aborted attempt are aborted first. If an upload of
-an aborted attempt completed later, its file would remain. In a base, Trino would show the rows of
-such a file.
+On a store with uploads, the open uploads of an aborted attempt are aborted first, because a file of
+an upload that completed later would remain.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Restart of an overtaken INSERT with the files that it has already staged.
+"""Restart of an overtaken INSERT with the files that it has already staged, within one driver.
 
-This restart happens within one driver. `plan.reruns` defines the rules for Airflow's retries. In
-the new transaction, the staged files get the new write ID (`reissue`). No row is read, computed or
-decoded again. The files can be reused if the statement would write the same files again. This
-condition holds for an INSERT that reads no table. The rows of such an INSERT come from values, from
-files, or from a query over values and files. If the files would now belong to a different root, or
-cannot be reissued, the whole INSERT runs again.
+The staged files get the new write ID (`reissue`); no row is read, computed or decoded again. Files
+can be reused if the statement would write the same files again. This holds for an INSERT that reads
+no table: its rows come from values, from files, or from a query over these. If the files would now
+belong to a different root, or cannot be reissued, the whole INSERT runs again.
 
-All other overtaken jobs run again in full: an overwrite, a job that reads another table, and a job
-with several statements. An UPDATE, DELETE or MERGE also runs again, because the overtaking
-transaction has replaced rows that the statement read. The result records whether the files were
-reused and, if not, the reason (`details`, `retried`).
+All other overtaken jobs run again in full. An UPDATE, DELETE or MERGE must, because the overtaking
+transaction has replaced rows that the statement read. The result records whether files were reused
+and, if not, the reason (`details`, `retried`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A write's changes to one table: the files, the ledger entry, and how to undo both.
 
-A transaction may write several tables, and one table in several statements. Each statement stages
-its own directories under its own statement ID. All directories are published together. A later
-statement reads the directories of earlier statements in staging (`staged`). `write` decides the
-order of these steps for several tables. Must not depend on Spark.
+A transaction may write one table in several statements. Each stages its own directories under its
+own statement ID; a later statement reads them there (`staged`). All are published together. `write`
+decides the order of these steps for several tables.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """The next range of a change feed; each range is written exactly once.
 
-`feed_changes` does these steps in order: find the end of the feed's last range, read later changes
-under one snapshot, stage them. One rename publishes the changes as the next range. On a store
-without renames, a note that is written last publishes them. A job that is killed before publication
-has published nothing. The next try repeats the whole range. Each run writes one range. A run may be
-retried after publication, or cleared, or deleted and created again with the same name. Then the run
-finds the note of its range, and does nothing.
+The changes after the feed's last range are read under one snapshot and staged. One rename publishes
+them as the next range; on a store without renames, a note that is written last. A job that is
+killed earlier has published nothing, and the next try repeats the range. Each run writes one range.
+A run that is retried after publication, cleared, or created again with the same name finds the note
+of its range, and does nothing.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """MERGE as events.
 
-The input is a statement and a target (its live files under one snapshot). The output is `Events`.
-First, a `MergeProgram` is built from the schemas alone, to find all errors in a statement before a
-transaction opens.
-
-The target is read only in the columns that keys, conditions and expressions use. The source is read
-once and kept (`localCheckpoint`). The matched pairs are also kept, each with its chosen clause and
-new row. So the pairs are never computed again, neither by another Spark job nor by a repeated task.
-If an executor with kept rows is lost, the job fails, because reading the source again might give
-other rows.
+A `MergeProgram` is built from the schemas alone, to find all errors before a transaction opens. The
+target is read only in the columns that keys, conditions and expressions use. The source is read
+once and kept (`localCheckpoint`), and so are the matched pairs, each with its chosen clause and new
+row. So neither another Spark job nor a repeated task computes them again. If an executor with kept
+rows is lost, the job fails, because reading the source again might give other rows.
 """
 
 from __future__ import annotations

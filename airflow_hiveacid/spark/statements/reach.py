@@ -1,9 +1,8 @@
 """The partitions that a MERGE can touch, computed from its source before locks are taken.
 
 Matched rows are in partitions that the source's keys and the ON condition allow. The values in
-INSERT clauses select the partitions of new rows. The input is a source. The source's rows are kept,
-so that the statement later merges the same rows. The output is partition names; None if all
-partitions may be touched.
+INSERT clauses select the partitions of new rows. The source's rows are kept, so that the statement
+later merges the same rows.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Rebalance of a table: one overwrite that spreads the rows of each partition evenly over files.
 
-The input is the table's current state under one snapshot; the output is staged files of new bases.
 Each row gets a position in its partition: in the requested order, or else in the order of the old
-files. Each new file gets the rows of a range of positions, and all ranges are equally long, except
-for one row. In Hive's REBALANCE, the last range is shorter (CompactionQueryBuilder).
+files. Each new file gets the rows of a range of positions. In Hive's REBALANCE, the last range is
+shorter (CompactionQueryBuilder); here lengths differ by at most one row.
 
-A row's position depends only on the row and on files that do not change. So a repeated task sends
-each row to the same file. Rows and row IDs are only read by Spark; the values are fetched from the
-old files, exact to the nanosecond.
+A position depends only on the row and on files that do not change. So a repeated task sends each
+row to the same file. Spark reads only rows' IDs and keys; the values are fetched from the old
+files, exact to the nanosecond.
 """
 
 from __future__ import annotations

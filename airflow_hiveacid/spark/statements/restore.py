@@ -1,11 +1,9 @@
 """Restore of a table to a version, as one overwrite of the partitions that differ.
 
-The input is the table's current state and the version, under one snapshot; the output is staged
-files. Rows of a full-ACID table are compared by row ID. A row that is live now but not in the
-version gets a delete event. A row that is live in the version but not now is fetched from its old
-file, exact to the nanosecond. UPDATE fetches its unassigned columns in the same way. If a partition
-would need too many events, it gets a base with the version's rows. Files of an insert-only table
-are copied byte by byte.
+Rows of a full-ACID table are compared by row ID. A row that is live only now gets a delete event. A
+row that is live only in the version is fetched from its old file, exact to the nanosecond, as
+UPDATE fetches unassigned columns. A partition that would need too many events gets a base with the
+version's rows. Files of an insert-only table are copied byte by byte.
 
 The partitions that differ are determined three times: before the locks are requested, after the
 locks are granted, and under the snapshot itself.

@@ -1,12 +1,10 @@
 """UPDATE and DELETE as events.
 
-The input is a statement and a target (its live files under one snapshot). The output is `Events`.
-First, a `RowChangeProgram` is built from the schema alone, to find all errors in a statement before
-a transaction opens. Only columns that the condition and expressions use are read from the target.
-
-The selected rows and their new values are computed once and kept (`localCheckpoint`) before the
-rows are turned into events. So the delete event and the insert event of an update always agree. If
-an executor with kept rows is lost, the job fails instead of computing the rows again.
+A `RowChangeProgram` is built from the schema alone, to find all errors before a transaction opens.
+Only columns that the condition and expressions use are read. The selected rows and their new values
+are computed once and kept (`localCheckpoint`). So the delete event and the insert event of an
+update always agree. If an executor with kept rows is lost, the job fails instead of computing the
+rows again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The inputs that the INSERTs of one FROM clause share: tables, queries, and the time.
 
-In Hive, these INSERTs are one statement. Each INSERT sees the tables as they were before the whole
-statement began. A shared query returns the same rows to all INSERTs, even with `rand()`. So the
-rows of a shared query are kept (`localCheckpoint`). The rows of shared tables are not kept. Each
-INSERT can read the tables again, because the files of a snapshot do not change.
+In Hive, these INSERTs are one statement, and each sees the tables as they were before it. A shared
+query returns the same rows to all of them, even with `rand()`, so its rows are kept
+(`localCheckpoint`). Shared tables are read again, because the files of a snapshot do not change.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
 """One transaction, from its checked statements to its result.
 
-`_run` executes these steps in order. The ledger shows whether this job was done before. Events are
-made under the transaction's snapshot, one statement after another (`work`). Executors write the
-events to staging. Partitions are registered. The write is verified again and recorded in the
-ledger. Directories are renamed into place. Leaving the `with` block commits.
-
 `writing.write` handles failures, `writing.restarts` restarts. A killed driver leaves an open
 transaction. The metastore aborts such a transaction when the heartbeats stop.
 """

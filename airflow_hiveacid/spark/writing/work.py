@@ -1,9 +1,7 @@
 """The statements of a transaction, run in order; each sees the changes of earlier statements.
 
-The input is checked statements and a write that is open. Each statement's events are staged under
-the statement's own ID. A later statement reads the staged files of earlier statements as if they
-were committed. All statements see the changes of other transactions that the snapshot includes.
-`finish` publishes the files of all statements.
+A later statement reads the staged files of earlier statements as if they were committed. All
+statements see the changes of other transactions that the snapshot includes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Expressions resolved by Spark's analyser, and the current time of a statement.
 
-The module fetches the analyser's results from Spark's JVM. The input is a frame and expressions in
-SQL. The output is the resolved form of each expression. This form consists of the expression's
-type, the frame's columns that it uses, whether it is deterministic, and a column object. The column
-object refers to columns by ID, not by name. So the object is valid in every frame that is built on
-the same columns. If such a frame adds columns, a `*` or a name in the expression never refers to
-them.
+The resolved form of an expression is its type, the frame's columns that it uses, whether it is
+deterministic, and a column object. This object refers to columns by ID, not by name. So it is valid
+in every frame that is built on the same columns, and no added column changes its meaning.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Syntax trees of users' SQL, checked, and with each parameter replaced by its value.
 
-The input is a string of Spark SQL; the output is the tree of Spark's parser. The module replaces
-each `:name` in the tree with a literal of the value's type. The module never inserts a value into
-the string. The module refuses SQL that calls Java, reads files of the driver or changes data. The
-check examines the tree, not the string (docs/decisions/values.md). Spark's variables, such as
-`${env:HOME}`, are not substituted.
+Each `:name` in the tree of Spark's parser becomes a literal of the value's type; no value is
+inserted into the string. SQL that calls Java, reads files of the driver or changes data is refused,
+by its tree (docs/decisions/values.md). Spark's variables, such as `${env:HOME}`, are not
+substituted.
 """
 
 from __future__ import annotations

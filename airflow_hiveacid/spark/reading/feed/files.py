@@ -1,11 +1,9 @@
 """The files and stripes from which a range of changes is read.
 
-The input is stretches. A stretch is a segment of a partition's history; together, the stretches
-form the range. The output is a frame of changes. A row contains its file number and row ID, its
-data columns, whether it was inserted or removed, and the write ID of that change. If a file has no
-inserts in the range, only stripes that may contain a removed row are read. The file's footer shows
-which stripes may contain a removed row. The footers of all delete files are read, because a delete
-event of any age may delete a row of the range.
+A stretch is a segment of a partition's history; together, the stretches form the range. If a file
+has no inserts in the range, only stripes that may contain a removed row are read; the footer shows
+which. The footers of all delete files are read, because a delete event of any age may delete a row
+of the range.
 """
 
 from __future__ import annotations

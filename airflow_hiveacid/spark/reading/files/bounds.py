@@ -1,9 +1,8 @@
 """The ranges of values that a condition allows for the columns of a table.
 
-The input is a condition over one table; the output is ranges. A row meets the condition only if it
-meets each part that is joined with AND. A part that compares a column with a constant gives a
-bound. Spark recognises these comparisons as filters for data sources, so this module does not parse
-the condition.
+A row meets a condition only if it meets each part that is joined with AND. A part that compares a
+column with a constant gives a bound. Spark recognises these comparisons as filters for data
+sources, so nothing is parsed here.
 """
 
 from __future__ import annotations

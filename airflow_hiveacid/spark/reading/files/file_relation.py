@@ -1,13 +1,10 @@
 """A frame over given files with Spark's vectorised reader, with a number for each file.
 
-`spark.read.orc(paths)` would request the status of every path from the store again. For more than
-32 paths, `spark.read.orc` would also start a Spark job. Each row would contain only its file's
-path, as a string. The driver's own listing already contains all files with their lengths. So this
-module passes the files to Spark's `InMemoryFileIndex` as its cache of listings. Spark does not use
-a file's modification time, but provides it as metadata of each row. So this module sets the
-modification time to the file's number, and each row contains the number.
-
-Input and output are plain values and frames; no Java class of our own is needed.
+`spark.read.orc(paths)` would request the status of every path again, would start a Spark job for
+more than 32 paths, and each row would contain only its file's path. But the driver's own listing
+has all files with their lengths. So Spark's `InMemoryFileIndex` gets them as its cache of listings.
+Spark provides a file's modification time as metadata of each row, and does not use it otherwise. So
+this time is set to the file's number.
 """
 
 from __future__ import annotations

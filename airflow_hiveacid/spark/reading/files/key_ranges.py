@@ -1,9 +1,7 @@
-"""Ranges of a MERGE's keys, so that readers skip files and stripes outside the ranges.
+"""Ranges of a MERGE's keys in its source, so that readers skip files and stripes outside of them.
 
-The input is the source of a MERGE and its keys. The output is the least and the greatest value of
-each key, if files have comparable values. Ranges only make reading faster. The join does not depend
-on the ranges. A key has no range if Python cannot represent a bound exactly, such as a year beyond
-9999 or a string that is not UTF-8.
+Ranges only make reading faster; the join does not depend on them. A key has no range if Python
+cannot represent a bound exactly, such as a year beyond 9999 or a string that is not UTF-8.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A frame of the live rows in a table's data files, read by Spark's reader or by our reader.
 
 Spark's ORC reader reads only those files for which its result is correct (`orc_fit`, `orc_frame`).
-Our reader reads the other files (`arrow_scan`). One log line gives the reasons for using our
-reader. The input is data files with their delete files; the output is frames of `POSITION_FIELDS`
-and data columns.
+Our reader reads the other files (`arrow_scan`), and one log line gives the reasons.
 """
 
 from __future__ import annotations

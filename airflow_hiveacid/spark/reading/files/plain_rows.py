@@ -1,9 +1,8 @@
 """A frame of an insert-only or flat table's rows, read by Spark's readers or by our readers.
 
-Spark's own readers read the files that they read correctly (`plain_fit`). Our readers read the
-other files. One log line gives the reasons for using our readers. All files that Spark reads with
-equal options form one frame, as with full-ACID tables (docs/decisions/reading.md). Rows have no row
-ID, only the number of their file.
+Spark reads the files that it reads correctly (`plain_fit`), our readers the others, and one log
+line gives the reasons. All files that Spark reads with equal options form one frame
+(docs/decisions/reading.md). Rows have no row ID, only the number of their file.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """A filter for Java's ORC, so that ORC reads only row groups that may contain wanted rows.
 
-Spark would filter on a column `row.x`. ORC does not find this name, because ORC looks up names
-among the table's columns in an ACID file. So we build the filter with the table's names, and pass
-it in the options that Spark uses for its own filter. A file always has statistics of its integers
-and dates. All engines compare statistics of integers and dates in the same way. Statistics of
-strings cannot be used. Writers omit long strings from the statistics, and ORC then mistakes such
-strings for NULLs. Also, for characters beyond U+FFFF, Java's order differs from the order of the
-bytes.
-
-The input is ranges; the output is options of Spark's ORC source.
+Spark would filter on a column `row.x`, a name that ORC does not find in an ACID file. So we build
+the filter with the table's names, and pass it in the options that Spark uses for its own filter. A
+file always has statistics of its integers and dates, and all engines compare them in the same way.
+Statistics of strings cannot be used: writers omit long strings, which ORC then mistakes for NULLs,
+and beyond U+FFFF Java's order differs from the order of the bytes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """A write with Spark's own ORC writer, and the number of rows that it wrote.
 
-The input is rows, and a directory that does not exist yet. The output is the number of rows that
-Spark's tasks have written. Each task sends its count to the driver together with its commit. If a
-task ran several times, only the attempt that Spark accepted is counted (FileFormatWriter). When the
-write returns, the write's plan contains the sum (BasicWriteJobStatsTracker). So no listener or
-listing is needed. The count shows whether files were lost afterwards.
+Each task sends its count to the driver together with its commit, and only the attempt that Spark
+accepted is counted (FileFormatWriter). The plan of the finished write contains the sum
+(BasicWriteJobStatsTracker). The count shows whether files were lost afterwards.
 
 Spark's public API (`DataFrameWriter.save`) does the same, but does not return the plan. It is used
 with releases of Spark whose own classes differ.

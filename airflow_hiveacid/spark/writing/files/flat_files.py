@@ -2,7 +2,7 @@
 
 Rows that pass through Python cost twice as much to write as rows that Spark writes. So Spark writes
 flat files into staging. `flat_copy` then converts these files to bucket files without decoding a
-value. `write_flat` runs both steps, and reports each file as `writers.write_events` does.
+value. `write_flat` runs both steps, and reports each file as `event_files.write_events` does.
 
 The driver publishes only copies that tasks reported to it, and only files that Spark has committed
 are copied. Other files stay in staging and are removed with it. So the commit of a task must be one

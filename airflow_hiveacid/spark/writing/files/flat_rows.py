@@ -1,12 +1,11 @@
 """New rows in a form that Spark's own ORC writer stores exactly as our writer would.
 
-The input is a source, and the table's columns as expressions over the source. The output is a frame
-of plain columns `c0`, `c1` and so on. Dates are day numbers, a char has its padding, timestamps are
-wall-clock times, and strings are within their maximum length. For a partitioned table the frame has
-two more columns: the partition, and a hash of the partition. `flat_files` writes the frame.
+The frame has plain columns `c0`, `c1` and so on. Dates are day numbers, a char has its padding,
+timestamps are wall-clock times, and strings are within their maximum length. For a partitioned
+table the frame has two more columns: the partition, and a hash of the partition.
 
 If Spark or Java would store a different value, there is no frame, or the frame's tasks fail with an
-`UnsupportedFileError`. In both cases, `writers` writes the rows instead.
+`UnsupportedFileError`. In both cases, `event_files` writes the rows instead.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def _stores_clocks(spark: SparkSession) -> bool:
 def _flat(hive_type: HiveType, name: str) -> Column | None:
     """Return the column in the form that Spark must store; None if it already has this form.
 
-    A task fails on a value that only `writers` can store correctly.
+    A task fails on a value that only `event_files` can store correctly.
     """
     match hive_type:
         case PrimitiveType(name="date"):
