@@ -20,7 +20,7 @@ from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.reading.access import is_still_all, reading
-from airflow_hiveacid.writing.order import WriteOrder
+from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import writing
 
 if TYPE_CHECKING:

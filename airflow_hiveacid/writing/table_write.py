@@ -8,6 +8,8 @@ decides the order of these steps for several tables.
 from __future__ import annotations
 
 import dataclasses
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -43,7 +45,7 @@ from airflow_hiveacid.writing.publish import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from airflow_hiveacid.format.ids import StatementId
     from airflow_hiveacid.format.rivals import ForeignWrite
@@ -51,8 +53,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
+    from airflow_hiveacid.metastore.transactions.handover import Handover
+    from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.writing.order import WriteOrder
+    from airflow_hiveacid.plan.reruns import Run
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
 
@@ -438,3 +442,22 @@ def _files(directories: Iterable[StagedDirectory], partition: PartitionName) -> 
         if directory.partition == partition
         for file in directory.files
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOrder:
+    """The tables to write, the job's run that writes them, and its terms.
+
+    `accesses` has one entry per written table; `reads` are the tables that are only read. Two
+    fields are for a restart. `handover` contains the transactions that the restart replaces, and
+    the job's rank. With `keeps_staged`, an abort leaves staged files in place for a restart.
+    """
+
+    run: Run
+    terms: JobTerms
+    accesses: tuple[TableAccess, ...]
+    reads: tuple[TableAccess, ...] = ()
+    ledger_retention_s: float
+    handover: Handover | None = None
+    keeps_staged: bool = False
+    now_s: Callable[[], float] = time.time

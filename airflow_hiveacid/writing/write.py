@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.locks import TableAccess
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.writing.order import WriteOrder
     from airflow_hiveacid.writing.publish import StagedDirectory
+    from airflow_hiveacid.writing.table_write import WriteOrder
 
 log = logging.getLogger("hiveacid")
 

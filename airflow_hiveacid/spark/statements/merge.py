@@ -9,6 +9,7 @@ rows is lost, the job fails, because reading the source again might give other r
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from functools import reduce
@@ -24,29 +25,37 @@ from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_merge
+from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.checked import condition, resolved
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
-from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
+from airflow_hiveacid.spark.reading.events import (
+    Events,
+    insert_events,
+    partition_key,
+    with_no_old_row,
+)
 from airflow_hiveacid.spark.reading.files.key_ranges import key_ranges
+from airflow_hiveacid.spark.reading.files.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
 from airflow_hiveacid.spark.statements.expressions import key_of_text
-from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
 from airflow_hiveacid.spark.statements.update_delete import (
     all_are_few,
     as_events,
+    bytes_of,
     kept_changes,
+    least_bytes,
     row_changes,
 )
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.writing.event_files import are_few
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableInfo
+    from airflow_hiveacid.format.table import PartitionName, TableInfo
     from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 
 _log = logging.getLogger(__name__)
@@ -354,3 +363,60 @@ def _size_columns(program: MergeProgram, kept: DataFrame, source_row: str) -> li
         F.sum(bytes_of({quoted(c): types[c] for c in columns})),
         F.sum(bytes_of({quoted(c): types[c] for c in keys})),
     ]
+
+
+# ---- partitions that a MERGE can touch, before locks are taken -----------------------------------
+
+
+def is_bounded(program: MergeProgram) -> bool:
+    """Return True if the source limits the partitions and no unmatched target row can change."""
+    table = program.table
+    names = {c.name for c in table.partition_columns}
+    says_something = bool(names & set(program.keys)) or program.condition is not None
+    return bool(names) and says_something and not program.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
+
+
+def partitions_reached(
+    program: MergeProgram, partitions: tuple[PartitionName, ...], kept: DataFrame
+) -> tuple[PartitionName, ...] | None:
+    """Return the names of the partitions that a bounded MERGE can touch; some may not exist yet.
+
+    Matched rows are in partitions that the source's keys and the ON condition allow. The values in
+    INSERT clauses select the partitions of new rows. The source is kept, so that the statement
+    later merges the same rows.
+    """
+    matches = partitions_where(
+        kept.sparkSession, program.table, partitions, program.condition, program.moment, beside=kept
+    )
+    candidates = partitions if matches is None else matches
+    matched = partitions_meeting(program.table, candidates, kept, program.keys, program.equal)
+    new = _new_partitions(program, kept)
+    if new is None:
+        return None
+    return tuple(sorted({*new, *matched}, key=str))
+
+
+def _new_partitions(program: MergeProgram, kept: DataFrame) -> frozenset[PartitionName] | None:
+    """Return the partitions into which source rows could be inserted; None if there are too many.
+
+    The result is also None if an expression is not deterministic, because a second evaluation may
+    differ.
+    """
+    table = program.table
+    clauses = ready(
+        table,
+        kept.alias("s"),
+        program.of(MergeWhen.NOT_MATCHED),
+        program.moment,
+        from_text=program.from_text,
+    )
+    if not all(clause.is_deterministic for clause in clauses):
+        return None
+    columns = [[c.values[p.name] for p in table.partition_columns] for c in clauses]
+    keys = [kept.alias("s").select(partition_key(table, values)) for values in columns]
+    if not keys:
+        return frozenset()
+    rows = reduce(DataFrame.union, keys).distinct().limit(MOST_NAMED + 1).collect()
+    if len(rows) > MOST_NAMED:
+        return None
+    return frozenset(table.partition_name(json.loads(row[0])) for row in rows)

@@ -17,7 +17,7 @@ from airflow_hiveacid.spark.reading.events import (
     grouped,
 )
 from airflow_hiveacid.spark.statements.expressions import row_struct
-from airflow_hiveacid.spark.statements.row_sizes import least_bytes
+from airflow_hiveacid.spark.statements.update_delete import least_bytes
 from airflow_hiveacid.spark.writing.work import written_files
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import are_few

@@ -37,8 +37,12 @@ from airflow_hiveacid.spark.statements.insert import (
     plan_insert,
 )
 from airflow_hiveacid.spark.statements.load import load_files, plan_load
-from airflow_hiveacid.spark.statements.merge import merge_events, plan_merge
-from airflow_hiveacid.spark.statements.reach import is_bounded, partitions_reached
+from airflow_hiveacid.spark.statements.merge import (
+    is_bounded,
+    merge_events,
+    partitions_reached,
+    plan_merge,
+)
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing.common import Common, common_of
 from airflow_hiveacid.spark.writing.job import run_changes

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, BinaryType, StringType
 
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
@@ -28,7 +29,6 @@ from airflow_hiveacid.spark.reading.events import (
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
 from airflow_hiveacid.spark.statements.constraints import columns_asked
-from airflow_hiveacid.spark.statements.row_sizes import bytes_of, least_bytes
 from airflow_hiveacid.spark.writing.files.spreading import spread, writers_for
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import are_few
@@ -37,14 +37,23 @@ from airflow_hiveacid.writing.events import EVENT_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
     from airflow_hiveacid.spark.reading.target import Target
 
-_EVENT: Final = least_bytes(len(EVENT_COLUMNS))
+_ROW_BYTES: Final = 16
+_VALUE_BYTES: Final = 8
+
+
+def least_bytes(columns: int) -> int:
+    """Return the minimum size in bytes of a row with this number of columns."""
+    return _ROW_BYTES + _VALUE_BYTES * columns
+
+
+_EVENT_BYTES: Final = least_bytes(len(EVENT_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +157,7 @@ def kept_changes(clauses: Sequence[Clause], rows: DataFrame) -> KeptRows:
         events=events,
         updated=updated,
         files=frozenset(files),
-        size_bytes=(size or 0) + events * _EVENT,
+        size_bytes=(size or 0) + events * _EVENT_BYTES,
     )
 
 
@@ -204,3 +213,17 @@ def as_events(
         old_files={f.number: f.data for f in target.files if leaves and f.number in updated},
         few=frame if is_few else None,
     )
+
+
+def bytes_of(columns: Mapping[str, DataType]) -> Column:
+    """Return the approximate number of bytes of a row with these columns.
+
+    The expression is flat, because a sum of hundreds of terms would be nested too deeply for Spark.
+    """
+    fixed_bytes = F.lit(least_bytes(len(columns))).cast("long")
+    texts = [
+        F.col(name).cast("string")
+        for name, data_type in columns.items()
+        if isinstance(data_type, StringType | BinaryType) or not isinstance(data_type, AtomicType)
+    ]
+    return fixed_bytes + F.octet_length(F.concat_ws("", *texts)) if texts else fixed_bytes

@@ -26,8 +26,8 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.order import WriteOrder
 from airflow_hiveacid.writing.publish import StagedFile, assemble
+from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -50,9 +50,9 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing import abandoned, publish
-from airflow_hiveacid.writing.order import WriteOrder
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.writing.restarts import already_done
+from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms

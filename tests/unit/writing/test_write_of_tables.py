@@ -28,8 +28,8 @@ from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransac
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.order import WriteOrder
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.support.terms import job_terms
 

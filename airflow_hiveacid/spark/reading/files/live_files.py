@@ -30,8 +30,8 @@ from airflow_hiveacid.reading.orc_fit import (
     judged,
 )
 from airflow_hiveacid.reading.request import ReadRequest
+from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile
 from airflow_hiveacid.spark.reading.files.orc_frame import (

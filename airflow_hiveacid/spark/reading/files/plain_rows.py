@@ -26,8 +26,8 @@ from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged
 from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
+from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.engine.time_zones import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
 from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
 from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of

@@ -11,9 +11,10 @@ from pyspark import TaskContext
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.spark.engine.failures import typed_failures
-from airflow_hiveacid.spark.engine.workers import task_body
+from airflow_hiveacid.spark.engine.tasks import task_body, task_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -53,8 +54,12 @@ def test_the_driver_keeps_its_cached_archives(archive: str) -> None:
 
 @pytest.mark.usefixtures("in_a_task")
 def test_a_typed_error_of_a_python_worker_is_recovered_from_the_error_of_spark() -> None:
-    with pytest.raises(RuntimeError) as of_worker, task_body():
+    def fail(rows: Iterator[object]) -> Iterator[object]:
+        yield from rows
         raise CorruptFileError(path="f", reason="cut")
+
+    with pytest.raises(RuntimeError) as of_worker:
+        list(task_of(fail)(iter([])))
     said = f"Job aborted\n{of_worker.value}\n\tat java"
     with pytest.raises(CorruptFileError, match="cut"), typed_failures():
         raise RuntimeError(said)
