@@ -237,7 +237,6 @@ def _key_of(batch: pa.RecordBatch) -> tuple[str, int, int]:
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a batch into slices; each slice has events of one group."""
     if not batch.num_rows:
         return
     changed = np.zeros(batch.num_rows - 1, dtype=bool)
@@ -285,7 +284,6 @@ class _Group:
         self._last: Key | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write a batch of this group's events."""
         if self._is_delete:
             self._refuse_doubles(batch)
             events = delete_events(
@@ -306,7 +304,6 @@ class _Group:
         self._rows += batch.num_rows
 
     def close(self) -> pa.RecordBatch:
-        """Finish the file and return its row of `WRITTEN_SCHEMA`."""
         written = self._writer.close()
         return Written(
             partition=self._partition,
@@ -319,7 +316,6 @@ class _Group:
         ).batch()
 
     def abort(self) -> None:
-        """Drop the file."""
         self._writer.abort()
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
@@ -405,12 +401,10 @@ class _PlainGroup:
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write a batch of this group's rows."""
         self._writer.write(batch.column("row"))
         self._rows += batch.num_rows
 
     def close(self) -> pa.RecordBatch:
-        """Finish the file and return its row of `WRITTEN_SCHEMA`."""
         partition, _, bucket = self.key
         return Written(
             partition=partition,
@@ -423,5 +417,4 @@ class _PlainGroup:
         ).batch()
 
     def abort(self) -> None:
-        """Drop the file."""
         self._writer.abort()

@@ -198,7 +198,6 @@ def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResu
 
 
 def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
-    """Return a ledger entry's result."""
     try:
         return JobResult.parse(earlier.result)
     except ContractVersionError as error:

@@ -405,7 +405,6 @@ class TableWrite:
 
     @property
     def _kinds(self) -> list[str]:
-        """The operations on the table, as names for the commit note."""
         operations = {operation for each in self._operations.values() for operation in each}
         return sorted(operation.name.lower() for operation in operations)
 

@@ -159,7 +159,6 @@ class _Keeper:
         self.shipped: Tokens | None = None
 
     def is_of(self, context: SparkContext) -> bool:
-        """Return whether this keeper serves that context."""
         return self._context is context
 
     @property

@@ -210,7 +210,6 @@ def _first(clauses: Sequence[ReadyClause]) -> Column:
 def _of_chosen(
     number: Column, values: Sequence[tuple[ReadyClause, Column]], otherwise: Column
 ) -> Column:
-    """Return the value that belongs to the clause with the given number."""
     result = otherwise
     for clause, value in values:
         result = F.when(number == F.lit(clause.number), value).otherwise(result)

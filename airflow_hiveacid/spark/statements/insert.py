@@ -146,7 +146,6 @@ def new_row_events(program: InsertProgram, source: DataFrame, *, is_ours: bool =
 def _row_events(
     table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column
 ) -> DataFrame:
-    """Return the insert events for our own writers."""
     rows = source.select(
         key.alias("_partition"),
         row_struct(table.columns, values).alias("row"),

@@ -279,7 +279,6 @@ class _Join:
         reach: Target,
         sizes: _Sizes,
     ) -> _Join:
-        """Return the join; `sizes` are the sizes of the kept source."""
         s, t = kept.alias("s"), scanned(reach, program.needed, names)
         on = program.keys_equal
         if program.condition:
@@ -337,7 +336,6 @@ class _Join:
 def _new_rows(
     program: MergeProgram, names: HelperNames, kept: DataFrame, matched: DataFrame, count: int
 ) -> DataFrame:
-    """Return the new rows that the clauses compute from unmatched source rows."""
     hit = matched.select(names.source_row).distinct()
     if count * least_bytes(1) <= _BROADCAST_BYTES:
         hit = F.broadcast(hit)

@@ -135,7 +135,6 @@ def planned_one(
 def _insert(
     job: JobContext, spec: InsertSpec, frame: DataFrame | None, common: Common | None
 ) -> CheckedStatement:
-    """Prepare INSERT INTO or INSERT OVERWRITE for a transactional table."""
     table = job.with_constraints(job.insertable_table(spec.target))
     source = in_order(spec, job.source_shape(spec.source) if frame is None else frame)
     moment = Moment.now(job.spark, job.text_terms({})) if common is None else common.moment
@@ -158,7 +157,6 @@ def _insert(
 
 
 def _change(job: JobContext, spec: UpdateSpec | DeleteSpec) -> CheckedStatement:
-    """Prepare UPDATE or DELETE FROM for a full-ACID table."""
     operation = DataOperation.UPDATE if isinstance(spec, UpdateSpec) else DataOperation.DELETE
     table = job.changeable_table(spec.target, operation.name)
     if isinstance(spec, UpdateSpec):
@@ -238,7 +236,6 @@ def _truncate(job: JobContext, spec: TruncateSpec) -> CheckedStatement:
 
 
 def _load(job: JobContext, spec: LoadSpec) -> CheckedStatement:
-    """Prepare LOAD DATA into a transactional table: existing files become the statement's files."""
     table = job.insertable_table(spec.target)
     program = plan_load(job.spark, table, spec, job.client)
     fixed = (program.partition,) if table.is_partitioned else None

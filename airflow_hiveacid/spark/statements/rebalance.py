@@ -208,7 +208,6 @@ class _Spread:
 
     @classmethod
     def of(cls, target: Target, wanted: Sequence[int], order_by: Sequence[str]) -> _Spread:
-        """Count the live rows of each old file."""
         counted = identities(target).groupBy("_file").count().collect()
         counts = {row["_file"]: row["count"] for row in counted}
         rows: Counter[int] = Counter()
@@ -226,7 +225,6 @@ class _Spread:
         )
 
     def written(self, plan: WritePlan) -> tuple[StagedFile, ...]:
-        """Write the new files."""
         rows = self._placed()
         if self.order_by:
             return written_files(plan, self._in_order(rows))
@@ -297,7 +295,6 @@ def _fetched(
     files: Mapping[int, AcidFile],
     columns: Sequence[TableColumn],
 ) -> Iterator[pa.RecordBatch]:
-    """Add the column `row` with all values of each row, on an executor."""
     names = [c.name for c in columns]
     old = OldRows(files, columns, names)
     for batch in batches:
@@ -320,7 +317,6 @@ def _looked_up(numbers: Sequence[int], position: Column) -> Column:
 
 
 def _planned(job: JobContext, rebalancing: Rebalancing) -> JobResult:
-    """Return the result of a planned rebalance, computed under a reader's snapshot."""
     table, touched = rebalancing.table, rebalancing.touched()
     with job.snapshot(str(table.ref)) as snapshot:
         target = resolve_target(job.spark, job.client, table, snapshot.snapshot, touched)

@@ -200,12 +200,10 @@ class _Comparison:
 
     @property
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """The partitions that may differ, with their locations."""
         return self.now.partitions
 
     @property
     def table(self) -> TableInfo:
-        """The table that is compared."""
         return self.now.table
 
 
@@ -214,7 +212,6 @@ class _AcidComparison(_Comparison):
     """A comparison of rows by row ID; writes and compactions do not change a row's ID."""
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
-        """Return the outcome of each partition, in order."""
         if not self.partitions:
             return ()
         now_count, then_count = F.col(_NOW), F.col(_THEN)
@@ -247,7 +244,6 @@ class _AcidComparison(_Comparison):
         return tuple(outcomes)
 
     def within(self, partitions: Sequence[PartitionInfo]) -> _AcidComparison:
-        """Return the comparison of only these partitions."""
         current, past = (target.of_partitions(partitions) for target in (self.now, self.then))
         return _AcidComparison(now=current, then=past)
 
@@ -294,7 +290,6 @@ class _AcidComparison(_Comparison):
         )
 
     def _check_allowed(self, come: DataFrame) -> None:
-        """Check that the table's current constraints allow the rows to write."""
         names = _demanded(self.table)
         if not names:
             return
@@ -315,7 +310,6 @@ class _PlainComparison(_Comparison):
     """A comparison for rows without row IDs: all files of partitions that may differ are copied."""
 
     def outcomes(self) -> tuple[RestoredPartition, ...]:
-        """Return the outcome of each partition, in order."""
         go, come = ([0] * len(self.partitions) for _ in range(2))
         for target, counts in ((self.now, go), (self.then, come)):
             for number, rows in _rows_by_file(target).items():
@@ -343,7 +337,6 @@ class _PlainComparison(_Comparison):
     def copies(
         self, plan: WritePlan, partitions: Sequence[PartitionInfo]
     ) -> tuple[StagedFile, ...]:
-        """Copy the version's files of these partitions."""
         if not partitions:
             return ()
         past = self.then.of_partitions(partitions)
@@ -383,7 +376,6 @@ class _PlainComparison(_Comparison):
 
 
 def _planned(job: JobContext, table: TableInfo, version: VersionSpec) -> JobResult:
-    """Return the result of a planned restore, computed under a reader's snapshot."""
     with job.snapshot(str(table.ref)) as snapshot:
         if table.is_partitioned:
             warn_of_new(table, version, differing_now(job.client, table, version))

@@ -178,7 +178,6 @@ def _touched(changes: Sequence[CheckedStatement]) -> list[Touched]:
 
 
 def _accesses(changes: Sequence[CheckedStatement], touched: Sequence[Touched]) -> list[TableAccess]:
-    """Return the combined operations of all statements on each table, in order of first use."""
     accesses: dict[TableRef, TableAccess] = {}
     for change, scope in zip(changes, touched, strict=True):
         access = TableAccess(

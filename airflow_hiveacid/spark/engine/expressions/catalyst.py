@@ -394,7 +394,6 @@ class _Output:
         return cls(sequence(_analysed(frame).output()), jvm)
 
     def used_by(self, expression: JavaObject) -> frozenset[int]:
-        """Return the positions of the columns that an expression uses."""
         uses = _each(expression.references().toSeq())
         positions = frozenset(int(self.columns.indexOf(use.exprId())) for use in uses)
         if min(positions, default=0) < 0:

@@ -299,13 +299,11 @@ class _Binder:
 
     @classmethod
     def of(cls, spark: SparkSession, jvm: JavaNames, terms: TextTerms) -> _Binder:
-        """Return a binder for SQL with the parameters in `terms`."""
         catalyst = jvm.org.apache.spark.sql.catalyst
         patterns = catalyst.trees.TreePattern
         return cls(spark, jvm, terms, catalyst, patterns.PARAMETER(), patterns.PLAN_EXPRESSION())
 
     def expression(self, text: str, parsed: JavaObject) -> JavaObject:
-        """Check an expression, and bind its parameters."""
         if OPENING in text and parsed.containsPattern(self.queries):
             plan = self._substituted(self._as_plan(parsed))
             parsed = plan.condition()
@@ -318,7 +316,6 @@ class _Binder:
         return self._with_numbers_and_values(text, self._as_plan(parsed)).condition()
 
     def query(self, text: str, parsed: JavaObject) -> JavaObject:
-        """Check a query, and bind its parameters."""
         plan = self._substituted(parsed)
         if not self.terms.allows_unsafe:
             self._check_queries(plan)

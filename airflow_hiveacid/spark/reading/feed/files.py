@@ -177,7 +177,6 @@ class ChangedFiles:
 
     @functools.cached_property
     def _files(self) -> tuple[tuple[TargetFile, ChangeFile], ...]:
-        """All files that are read for the range."""
         files: list[tuple[TargetFile, ChangeFile]] = []
         for index, ((_, segment), buckets) in enumerate(
             zip(self.stretches, self._buckets(), strict=True)

@@ -216,7 +216,6 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
 def _touched(
     spark: SparkSession, client: MetastorePort, query: ChangeQuery, moment: Moment
 ) -> Touched:
-    """Return the partitions in which changes are requested."""
     if not query.table.is_partitioned:
         return Touched()
     names = client.partition_names(query.table)
@@ -370,7 +369,6 @@ def _where(
 
 
 def _used(spark: SparkSession, table: TableInfo, where: str, moment: Moment) -> list[str]:
-    """Return the columns that a condition uses."""
     (expression,) = resolved(table, empty_target(spark, table).alias("t"), [where], moment)
     checked_condition(table, where, expression)
     return [table.column_names[i] for i in expression.uses]

@@ -97,7 +97,6 @@ def _written(
     number: int,
     counted: str,
 ) -> FeedFile:
-    """Write a file with these row groups."""
     name = f"part-{number:05d}-{uuid.uuid4().hex}.parquet"
     fs, path = open_location(task_file(location, name))
     kinds: dict[str, int] = {}
