@@ -41,6 +41,7 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
 from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -369,28 +370,25 @@ def rows_of(spark: SparkSession, cases: Sequence[PlainCase]) -> PlainRows:
         columns=tuple(Column(name=name, type=kind) for name, kind in cases[0].columns),
         kind=INSERT_ONLY,
     )
-    return PlainRows(
-        spark=spark,
-        table=table,
-        partitions=[
-            PartitionInfo(
-                name=PartitionName(("case",), (f"{case.version} {case.name}",)),
-                location=place,
-                storage=Storage(format=BY_NAME[case.format]),
-            )
-            for case, place in places
-        ],
-        states=[
-            resolve(
-                list_table(place),
-                ValidWriteIdList.parse(case.write_ids),
-                ValidTxnList.parse(case.txns),
-                INSERT_ONLY,
-            )
-            for case, place in places
-        ],
-        ranges={},
-    )
+    partitions = [
+        PartitionInfo(
+            name=PartitionName(("case",), (f"{case.version} {case.name}",)),
+            location=place,
+            storage=Storage(format=BY_NAME[case.format]),
+        )
+        for case, place in places
+    ]
+    states = [
+        resolve(
+            list_table(place),
+            ValidWriteIdList.parse(case.write_ids),
+            ValidTxnList.parse(case.txns),
+            INSERT_ONLY,
+        )
+        for case, place in places
+    ]
+    files = numbered_files(table, partitions, states)
+    return PlainRows(spark=spark, table=table, partitions=partitions, files=files, ranges={})
 
 
 @pytest.mark.parametrize("format_", BY_NAME)

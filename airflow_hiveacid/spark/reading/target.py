@@ -205,7 +205,7 @@ class Target(TableView):
             spark=self.spark,
             table=self.table,
             partitions=self.partitions,
-            states=self.states,
+            files=self.plain_files,
             ranges=self.ranges,
         )
 

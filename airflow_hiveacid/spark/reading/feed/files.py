@@ -33,9 +33,10 @@ from airflow_hiveacid.reading.change_scan import (
 from airflow_hiveacid.reading.helper_columns import FILE_BITS, NUMBER, file_number
 from airflow_hiveacid.reading.orc_fit import doubts_about
 from airflow_hiveacid.reading.pieces import TASK_BYTES, work_of_file
+from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.files.file_numbers import looked_up
+from airflow_hiveacid.spark.reading.files.file_numbers import file_of, looked_up
 from airflow_hiveacid.spark.reading.files.live_files import LiveFiles
 from airflow_hiveacid.spark.reading.files.orc_frame import POSITION_FIELDS
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
@@ -278,16 +279,12 @@ def _plain(  # noqa: PLR0913 - as `plain_changes`
     wanted: Sequence[str],
     position: str,
 ) -> DataFrame:
-    plain_rows = PlainRows(
-        spark=spark,
-        table=table,
-        partitions=[info for info, _ in stretches],
-        states=[segment.state for _, segment in stretches],
-        ranges={},
-    )
+    partitions = [info for info, _ in stretches]
+    files = numbered_files(table, partitions, [segment.state for _, segment in stretches])
+    plain_rows = PlainRows(spark=spark, table=table, partitions=partitions, files=files, ranges={})
     versions = [
         str(_version(stretches[number >> FILE_BITS][1], file.key.partition("/")[0], is_born))
-        for number, file in plain_rows.files
+        for number, file in files
     ]
     return plain_rows.rows(wanted, position).withColumns(
         {IS_BORN: F.lit(is_born), VERSION: _looked_up(versions, position)}
@@ -306,6 +303,5 @@ def _version(segment: ChangeSegment, directory: str, is_born: bool) -> WriteId |
 
 
 def _looked_up(versions: Sequence[str], position: str) -> SparkColumn:
-    number = F.col(f"`{position}`.{NUMBER}")
-    file = number.bitwiseAND(F.lit((1 << FILE_BITS) - 1)).cast("int")
+    file = file_of(F.col(f"`{position}`.{NUMBER}"))
     return looked_up(versions, LongType(), file) if versions else F.lit(None).cast("bigint")

@@ -6,12 +6,11 @@ Our reader reads the other files (`arrow_scan`), and one log line gives the reas
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
@@ -29,11 +28,9 @@ from airflow_hiveacid.reading.orc_fit import (
     delete_files,
     judged,
 )
-from airflow_hiveacid.reading.request import ReadRequest
-from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile
+from airflow_hiveacid.spark.reading.files.file_relation import TableFiles
 from airflow_hiveacid.spark.reading.files.orc_frame import (
     POSITION_FIELDS,
     DeleteEvents,
@@ -42,31 +39,22 @@ from airflow_hiveacid.spark.reading.files.orc_frame import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.reading.request import KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-
-log = logging.getLogger("hiveacid")
+    from airflow_hiveacid.reading.request import ReadRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFiles:
+class LiveFiles(TableFiles):
     """The data files of a full-ACID table that a reader reads.
 
-    A file's `partition` is the position of its partition in `partitions` and `doubts`. Rows outside
-    `ranges` may be omitted.
+    A file's `partition` is the position of its partition in `partitions` and `doubts`.
     """
 
-    spark: SparkSession
-    table: TableInfo
-    partitions: Sequence[PartitionInfo]
     files: Sequence[TargetFile]
     doubts: Sequence[Doubts]
     write_ids: ValidWriteIdList
-    ranges: Mapping[str, KeyRange]
 
     def rows(
         self, wanted: Collection[str], position: str, *, for_changes: bool = False
@@ -78,18 +66,14 @@ class LiveFiles:
                 some rows of a file.
         """
         needed = {*wanted, *self.ranges}
-        query = ReadRequest(
-            table_columns=self.table.columns,
-            columns=tuple(c for c in self.table.columns if c.name in needed),
-            ranges=self.ranges,
-            in_utc=runs_in_utc(self.spark),
-        )
+        query = self.request(needed)
         verdicts = self._judged(query, for_changes=for_changes)
         native = [file for file, why in verdicts if why is None]
         arrow_files = [(file, why) for file, why in verdicts if why is not None]
         frames = [self._native(native, query, position)] if native else []
         if arrow_files or not frames:
-            self._log_reasons(arrow_files)
+            reasons = {why: str(self.partitions[f.partition].name) for f, why in arrow_files}
+            self.log_reasons(len(arrow_files), len(self.files), reasons)
             frames.append(self.with_arrow(needed, position, [file for file, _ in arrow_files]))
         return reduce(DataFrame.unionByName, frames)
 
@@ -154,10 +138,10 @@ class LiveFiles:
         deletes = {delete.path: (file, delete) for file in files for delete in file.deletes}
         event_files = delete_files([(d, self.doubts[f.partition]) for f, d in deletes.values()])
         native = NativeFiles(
-            data=[self._numbered(f.partition, f.data, f.number) for f in files],
+            data=[self.numbered(f.data, f.number) for f in files],
             deletes=[
                 DeleteEvents(
-                    file=self._numbered(partition, event_file.file, file_number(partition, index)),
+                    file=self.numbered(event_file.file, file_number(partition, index)),
                     delete=event_file,
                 )
                 for index, event_file in enumerate(event_files)
@@ -165,19 +149,3 @@ class LiveFiles:
             ],
         )
         return live_rows(self.spark, query, native, self.write_ids, position)
-
-    def _numbered(self, partition: int, file: AcidFile, number: int) -> NumberedFile:
-        root = (file.root or self.partitions[partition].location).rstrip("/")
-        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
-
-    def _log_reasons(self, arrow_files: Sequence[tuple[TargetFile, str | None]]) -> None:
-        """Log in one line which files Python reads; it reads several times more slowly."""
-        reasons = {why: str(self.partitions[file.partition].name) for file, why in arrow_files}
-        if reasons:
-            log.info(
-                "read in Python: table=%s files=%d of %d, because %s",
-                self.table.ref,
-                len(arrow_files),
-                len(self.files),
-                "; ".join(f"{why} ({where or 'for one'})" for why, where in reasons.items()),
-            )

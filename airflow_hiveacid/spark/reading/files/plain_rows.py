@@ -8,12 +8,11 @@ line gives the reasons. All files that Spark reads with equal options form one f
 from __future__ import annotations
 
 import dataclasses
-import logging
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -21,30 +20,28 @@ from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import PlainPiece, scan_plain
-from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
+from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
-from airflow_hiveacid.reading.request import ReadRequest
-from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
-from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
-from airflow_hiveacid.spark.reading.files.file_relation import NumberedFile, rows_of_files
+from airflow_hiveacid.spark.reading.files.file_relation import (
+    NumberedFile,
+    TableFiles,
+    rows_of_files,
+)
 from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
 from airflow_hiveacid.storage.plain.parquet.fit import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import Column as SparkColumn
 
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
-    from airflow_hiveacid.reading.request import KeyRange
+    from airflow_hiveacid.format.table import Column
+    from airflow_hiveacid.reading.request import ReadRequest
     from airflow_hiveacid.storage.plain.files import PlainFile
-
-log = logging.getLogger("hiveacid")
 
 _MOVES_INSTANTS: Final = "spark.sql.parquet.int96TimestampConversion"
 _MINDS_CASE: Final = "spark.sql.caseSensitive"
@@ -58,28 +55,16 @@ _FLOATS: Final = (PrimitiveType("float"), PrimitiveType("double"))
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: cached properties need a dict
-class PlainRows:
-    """The files of an insert-only or flat table that a reader reads.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRows(TableFiles):
+    """The files of an insert-only or flat table that a reader reads, with their numbers."""
 
-    `states` contains the `AcidState` of each of `partitions`. Rows outside `ranges` may be omitted.
-    """
-
-    spark: SparkSession
-    table: TableInfo
-    partitions: Sequence[PartitionInfo]
-    states: Sequence[AcidState]
-    ranges: Mapping[str, KeyRange]
-
-    @cached_property
-    def files(self) -> tuple[tuple[int, PlainFile], ...]:
-        """Every file with its number, partition by partition; see `numbered_files`."""
-        return numbered_files(self.table, self.partitions, self.states)
+    files: Sequence[tuple[int, PlainFile]]
 
     def rows(self, wanted: Collection[str], position: str) -> DataFrame:
         """Return the rows: `position`, the wanted data columns, and the columns with ranges."""
         needed = {*wanted, *self.ranges}
-        query = self._asked(needed)
+        query = self.request(needed)
         native: dict[SparkManner, list[NumberedFile]] = {}
         arrow_files: list[tuple[int, PlainFile]] = []
         reasons: dict[str, str] = {}
@@ -87,23 +72,15 @@ class PlainRows:
             if not verdict.rows or verdict.is_outside:
                 continue
             if verdict.why_not is None:
-                native.setdefault(verdict.manner, []).append(self._numbered(number, file))
+                native.setdefault(verdict.manner, []).append(self.numbered(file, number))
             else:
                 arrow_files.append((number, file))
                 reasons[verdict.why_not] = file.key
         frames = [self._native(query, position, manner, files) for manner, files in native.items()]
         if arrow_files or not frames:
-            self._log_reasons(len(arrow_files), reasons)
+            self.log_reasons(len(arrow_files), len(self.files), reasons)
             frames.append(self.with_arrow(needed, position, arrow_files))
         return reduce(DataFrame.unionByName, frames)
-
-    def _asked(self, wanted: Collection[str]) -> ReadRequest:
-        return ReadRequest(
-            table_columns=self.table.columns,
-            columns=tuple(c for c in self.table.columns if c.name in wanted),
-            ranges=self.ranges,
-            in_utc=runs_in_utc(self.spark),
-        )
 
     def _judged(self, query: ReadRequest) -> list[PlainVerdict]:
         verdicts = judged_plain(
@@ -124,10 +101,6 @@ class PlainRows:
     def _is_set(self, setting: str) -> bool:
         """Return whether a setting of the session is `true`, in upper or lower case."""
         return (self.spark.conf.get(setting, None) or "").strip().lower() == "true"
-
-    def _numbered(self, number: int, file: PlainFile) -> NumberedFile:
-        root = (file.root or self.partitions[partition_at(number)].location).rstrip("/")
-        return NumberedFile(uri=f"{root}/{file.key}", length=file.length, number=number)
 
     def _native(
         self,
@@ -170,7 +143,7 @@ class PlainRows:
         files: Sequence[tuple[int, PlainFile]] | None = None,
     ) -> DataFrame:
         """Read the rows with our own reader, from all files by default."""
-        query = self._asked(wanted)
+        query = self.request(wanted)
         # All pieces share this object, so it is sent only once.
         names = tuple(c.name for c in query.columns)
         where = StructType([StructField(NUMBER, LongType())])
@@ -186,17 +159,6 @@ class PlainRows:
             for number, file in (self.files if files is None else files)
         ]
         return run_tasks(self.spark, scan_plain, pieces, schema)
-
-    def _log_reasons(self, count: int, reasons: Mapping[str, str]) -> None:
-        """Log in one line which files Python reads; it reads several times more slowly."""
-        if count:
-            log.info(
-                "read in Python: table=%s files=%d of %d, because %s",
-                self.table.ref,
-                count,
-                len(self.files),
-                "; ".join(f"{why} ({where})" for why, where in reasons.items()),
-            )
 
 
 def _cut(column: Column, format_: FileFormat) -> SparkColumn:
