@@ -58,16 +58,12 @@ def is_stopped(spark: SparkSession) -> bool:
         return True
 
 
-def task_of(
-    function: Callable[[Iterator[_T]], Iterator[_R]],
-) -> Callable[[Iterator[_T]], Iterator[_R]]:
+def task_of(function: Callable[..., Iterator[_R]]) -> Callable[..., Iterator[_R]]:
     """Return the function for `mapInArrow` or an RDD: it has tokens, and passes on typed errors."""
     return with_tokens(partial(_as_task, function=function))
 
 
-def _as_task(
-    rows: Iterator[_T], *, function: Callable[[Iterator[_T]], Iterator[_R]]
-) -> Iterator[_R]:
+def _as_task(rows: Iterator[object], *, function: Callable[..., Iterator[_R]]) -> Iterator[_R]:
     with task_body():
         yield from function(rows)
 

@@ -66,7 +66,9 @@ def statement_job(
 
     def run(job: JobContext) -> JobResult:
         spec = job.job_of(kind)
-        statements = spec.statements if isinstance(spec, TransactionSpec) else [spec]
+        statements: Sequence[StatementSpec | MultiInsertSpec] = (
+            spec.statements if isinstance(spec, TransactionSpec) else [spec]
+        )
         return run_changes(job, planned(job, statements))
 
     return run
