@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     )
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
     from airflow_hiveacid.maintenance.clean_tables import TablesCleaning
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import TablesPlan
     from airflow_hiveacid.maintenance.many_tables import TablesRun
-    from airflow_hiveacid.maintenance.tables_planner import TablesPlan
 
 
 def cleaning_result(

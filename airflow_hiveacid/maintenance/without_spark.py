@@ -13,14 +13,14 @@ from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.compaction_planner import plan_table
+from airflow_hiveacid.maintenance.compaction_facts import plan_table
+from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, plan_tables
 from airflow_hiveacid.maintenance.results import (
     cleaning_result,
     cleanings_result,
     compaction_result,
     compactions_result,
 )
-from airflow_hiveacid.maintenance.tables_planner import TablesPlan, plan_tables
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.preflight import preflight
 

@@ -29,7 +29,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CompactTablesSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
-from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.plan.arguments import partition_name
 from airflow_hiveacid.plan.window import WindowEnd
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name

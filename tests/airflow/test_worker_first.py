@@ -31,8 +31,8 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.maintenance import (
     clean_table,
+    compaction_facts,
     compaction_planner,
-    tables_planner,
     window,
     without_spark,
 )
@@ -176,7 +176,7 @@ def test_a_worker_of_the_queue_starts_spark_only_for_a_waiting_request(
 def test_an_empty_queue_needs_no_files_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_planner, "list_table", None)
+    monkeypatch.setattr(compaction_facts, "list_table", None)
     assert run_task(_compact_tables(spark, choice="queued"))["status"] == "nothing_to_do"
     assert spark.calls == []
 
@@ -245,7 +245,7 @@ def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> 
 def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_planner, "plan_table", None)
+    monkeypatch.setattr(compaction_facts, "plan_table", None)
     run_task(_compact(spark, choice="minor"))
     assert len(spark.calls) == 1
 
@@ -285,7 +285,7 @@ def test_spark_compacts_the_other_tables_if_one_cannot_be_planned(
     def refuse(*_: object) -> None:
         raise MetastoreCallError(method="get_partitions", reason="busy")
 
-    monkeypatch.setattr(tables_planner, "partitions_of", refuse)
+    monkeypatch.setattr(compaction_planner, "partitions_of", refuse)
     with pytest.raises(PartitionsFailedError, match="busy"):
         run_task(_compact_tables(spark, plan_only=True, on_worker=True))
     assert spark.calls == []
@@ -302,7 +302,7 @@ def test_the_worker_ends_the_queue_entries_of_dead_workers(
         ended.append(ref)
         return []
 
-    monkeypatch.setattr(compaction_planner, "end_dead_entries", end)
+    monkeypatch.setattr(compaction_facts, "end_dead_entries", end)
     run_task(_compact(spark, plan_only=True))
     assert ended == []
     run_task(_compact(spark))
@@ -436,7 +436,7 @@ def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
 
 @pytest.mark.parametrize(
     ("make", "where", "name"),
-    [(_compact, compaction_planner, "list_table"), (_clean, clean_table, "check_writable")],
+    [(_compact, compaction_facts, "list_table"), (_clean, clean_table, "check_writable")],
 )
 @pytest.mark.parametrize(
     "error",

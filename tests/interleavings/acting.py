@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue

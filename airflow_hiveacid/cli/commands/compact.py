@@ -31,7 +31,7 @@ def plan(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         HiveAcidError: the table or partition does not exist or cannot be listed.
     """
-    from airflow_hiveacid.maintenance.compaction_planner import plan_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.compaction_facts import plan_table  # noqa: PLC0415 - pyarrow
 
     with cli_metastore.connected(options) as client:
         spec = _spec(options, plan_only=True)

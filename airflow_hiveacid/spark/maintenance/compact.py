@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.names import BaseName, DeltaName
     from airflow_hiveacid.format.policies import ConflictPolicy
     from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts, CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
     from airflow_hiveacid.maintenance.window import Window
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.compaction_work import CompactionWork

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import (
+from airflow_hiveacid.maintenance.compaction_facts import (
     plan_table,
     read_facts,
     switched_off_outcome,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
 from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.results import compactions_result
-from airflow_hiveacid.maintenance.tables_planner import plan_tables
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
-    from airflow_hiveacid.maintenance.tables_planner import DueCompaction, TablesPlan
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_planner import DueCompaction, TablesPlan
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.context import JobContext
 

@@ -28,7 +28,7 @@ from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_table import clean_table
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
     from airflow_hiveacid.maintenance.clean import CleaningOutcome
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
     from airflow_hiveacid.metastore.clock import Clock
     from tests.contract.fake_client import FakeClient
 

@@ -25,9 +25,9 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state import small_files
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance import compaction_planner
+from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.compaction_planner import plan_table
+from airflow_hiveacid.maintenance.compaction_facts import plan_table
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -316,7 +316,7 @@ def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
     server: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader between the two would take the first for the whole base."""
-    monkeypatch.setattr(compaction_planner, "publishes_files", lambda _: True)  # as on S3
+    monkeypatch.setattr(compaction_facts, "publishes_files", lambda _: True)  # as on S3
     monkeypatch.setattr(small_files, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
     client = FakeClient(server)
     flat = client.create_table(

@@ -42,12 +42,12 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     Off,
 )
 from airflow_hiveacid.maintenance import (
+    compaction_facts,
     compaction_planner,
     many_tables,
     side_by_side,
-    tables_planner,
 )
-from airflow_hiveacid.maintenance.compaction_planner import (
+from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
     plan_table,
     read_facts,
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
     from tests.contract.fake_client import FakeClient
 
 
@@ -343,14 +343,14 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
 def _before_partitions_are_read(
     monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
 ) -> None:
-    read = tables_planner.partitions_of
+    read = compaction_planner.partitions_of
 
     def partitions_of(client: FakeClient, one: TableInfo, name: None) -> tuple[PartitionInfo, ...]:
         if one.ref == table.ref:
             drop()
         return read(client, one, name)
 
-    monkeypatch.setattr(tables_planner, "partitions_of", partitions_of)
+    monkeypatch.setattr(compaction_planner, "partitions_of", partitions_of)
 
 
 def _before_the_compaction(
@@ -497,14 +497,14 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     if warehouse.client.generation is MetastoreGeneration.V3:
         return
     table = warehouse.table("a", 1)
-    read = compaction_planner.end_dead_entries
+    read = compaction_facts.end_dead_entries
 
     def insert_first(client: FakeClient, ref: TableRef) -> object:
         insert(client, table, 7)
         client.request_compaction(ref, None, CompactionType.MAJOR)
         return read(client, ref)
 
-    monkeypatch.setattr(compaction_planner, "end_dead_entries", insert_first)
+    monkeypatch.setattr(compaction_facts, "end_dead_entries", insert_first)
     job = warehouse.job("default.*")
     spec = job.spec.job.of_table("default.a")
     partitions = warehouse.client.list_partitions(table)
@@ -532,7 +532,7 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
     def fail(*_: object) -> None:
         raise StorageError("the metastore is busy")
 
-    monkeypatch.setattr(tables_planner, "partitions_of", fail)
+    monkeypatch.setattr(compaction_planner, "partitions_of", fail)
     with pytest.raises(PartitionsFailedError, match="1 of 1 partitions failed"):
         warehouse.compact("default.*")
 
@@ -561,14 +561,14 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
         monkeypatch.setattr(CompactionFacts, "plan", planned)
     else:
         name = "switched_off_outcome" if where == "notes" else "partitions_of"
-        known = getattr(tables_planner, name)
+        known = getattr(compaction_planner, name)
 
         def found(*arguments: Any) -> Any:  # noqa: ANN401
             if any(getattr(one, "ref", "") == TableRef("default", "bad") for one in arguments):
                 raise error
             return known(*arguments)
 
-        monkeypatch.setattr(tables_planner, name, found)
+        monkeypatch.setattr(compaction_planner, name, found)
     with pytest.raises(PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]
@@ -689,7 +689,7 @@ def test_a_table_named_without_a_wildcard_must_have_writable_files(
     def check(table: TableInfo) -> None:
         raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
 
-    monkeypatch.setattr(tables_planner, "check_files_writable", check)
+    monkeypatch.setattr(compaction_planner, "check_files_writable", check)
     with pytest.raises(UnsupportedTableError, match="cannot write"):
         warehouse.compact("default.a")
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
@@ -859,7 +859,7 @@ def test_a_job_without_a_threshold_for_deleted_rows_reads_no_footer(
         assert bool(outcomes(result)) is is_due
     (outcome,) = outcomes(result)
     assert (outcome["kind"], outcome["why"]) == ("major", "2 deleted rows (threshold 2)")
-    monkeypatch.setattr(compaction_planner, "delete_events", pytest.fail)
+    monkeypatch.setattr(compaction_facts, "delete_events", pytest.fail)
     assert outcomes(warehouse.compact("default.*", **job)) == []
 
 

@@ -22,7 +22,7 @@ from airflow_hiveacid.maintenance.clean import (
     CleaningOutcome,
     forget_unreadable,
 )
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable

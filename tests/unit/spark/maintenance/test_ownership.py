@@ -29,7 +29,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 )
 from airflow_hiveacid.maintenance.clean_table import clean_table
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.compaction_planner import plan_table
+from airflow_hiveacid.maintenance.compaction_facts import plan_table
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_owner, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange

@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.format.policies import ConflictPolicy, Doing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.spark.maintenance import compact

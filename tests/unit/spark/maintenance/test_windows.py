@@ -17,7 +17,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import window
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.without_spark import nothing_to_compact_in_tables
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as module
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+    from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
     from tests.contract.fake_client import FakeClient
 
 _END_S = 1_000_000.0
