@@ -26,9 +26,7 @@ from airflow_hiveacid.maintenance.many_tables import TableOrPartition
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_known_writes, check_owner
 from airflow_hiveacid.maintenance.pauses import pauses
-from airflow_hiveacid.maintenance.side_by_side import each_partition
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType, in_queue
-from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
@@ -44,11 +42,10 @@ from airflow_hiveacid.plan.compaction import (
 )
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
-from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.plan.thresholds import TableHealth, Threshold
 from airflow_hiveacid.storage.acid.read.inspect import delete_events
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import scheme_of
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.keeping import opted_out_of
 
@@ -299,8 +296,7 @@ def read_facts(
     """
     check_can_serve(client, spec.choice)
     neighbours = Neighbours() if neighbours is None else neighbours
-    if switched_off_outcome(table, spec) is None:
-        check_owner(client, table, neighbours, plan_only=spec.plan_only)
+    check_owner(client, table, neighbours, plan_only=spec.plan_only)
     if spec.choice is CompactionChoice.AUTO:
         for complaint in thresholds_of(table, spec).warnings:
             log.warning("%s", complaint)
@@ -334,38 +330,6 @@ def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
         )
 
 
-def plan_table(
-    client: MetastorePort, table: TableInfo, spec: CompactSpec
-) -> list[CompactionOutcome]:
-    """Plan the compaction of a table, or of one partition.
-
-    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers, as
-    each compaction does.
-
-    Raises:
-        InputError: the partition does not exist, or the table is of the wrong kind.
-        ConfigurationError: the client of the table's store is missing.
-        StorageError: the directories cannot be listed.
-    """
-    check_insertable(table)
-    partitions = partitions_of(client, table, spec.partition)
-    all_facts = read_facts(client, table, spec, lambda _: partitions)
-    switched_off = switched_off_outcome(table, spec)
-    if switched_off is not None:
-        return [switched_off]
-    # If the store's client is missing, fail once, and not once for each partition.
-    open_location(table.location)
-
-    return each_partition(
-        client,
-        table,
-        all_facts,
-        lambda own, facts: facts.outcome(facts.plan(own)),
-        at_once=len(partitions),
-        describe=lambda outcome: outcome.text,
-    )
-
-
 def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
     """Return the thresholds that apply to a table in this job."""
     given = GivenThresholds(
@@ -374,10 +338,11 @@ def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
     return given.policy_for(table)
 
 
-def switched_off_outcome(table: TableInfo, spec: CompactSpec) -> CompactionOutcome | None:
-    """Return the outcome for a table whose owner has switched automatic compaction off."""
+def why_turned_off(table: TableInfo, spec: CompactSpec) -> str | None:
+    """Return the reason if the table's owner has turned automatic compaction off, else None."""
     why_not = opted_out_of(table, NO_AUTO_COMPACTION)
     if why_not is None or spec.choice is not CompactionChoice.AUTO:
         return None
-    why = f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
-    return CompactionOutcome(partition="", done=False, kind="none", why=why)
+    return (
+        f"automatic compaction is turned off by {why_not}. Or request a minor or major compaction"
+    )

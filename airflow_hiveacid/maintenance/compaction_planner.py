@@ -1,4 +1,4 @@
-"""The plan of a compaction of many tables, without Spark: which partitions are due, in which order.
+"""The plan of a compaction, without Spark: which partitions are due, and in which order.
 
 Tables and partitions are planned in parallel. A table or partition that cannot be planned does not
 stop the others.
@@ -20,7 +20,7 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionOutcome,
     check_can_serve,
     read_facts,
-    switched_off_outcome,
+    why_turned_off,
 )
 from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
 from airflow_hiveacid.maintenance.neighbours import Neighbours
@@ -32,12 +32,13 @@ from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.storage.plain.fitness import check_files_writable
+from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
     from airflow_hiveacid.maintenance.compaction_facts import Requests
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.compaction import NoCompaction
@@ -90,12 +91,14 @@ class TablesPlan(TablesRun):
     """The plan of one job, and what came of it. Mutable.
 
     `due` are the partitions to compact, in the order of the work. `outcomes` are those of
-    partitions that were compacted, planned or left, by table. `window_ended` is True if the job has
-    left partitions, or all, because its window has ended.
+    partitions that were compacted, planned or left, by table; if the job is of one table, also of
+    those that are not due. `table` is the only table of such a job. `window_ended` is True if the
+    job has left partitions, or all, because its window has ended.
     """
 
     due: list[DueCompaction] = field(default_factory=list)
     outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
+    table: TableInfo | None = None
     window_ended: bool = False
 
     def report_due(self) -> None:
@@ -111,13 +114,27 @@ class TablesPlan(TablesRun):
         _warn_of_left([one for one in left if one.is_overdue], "the window has ended")
 
     @property
+    def of_table(self) -> list[CompactionOutcome]:
+        """The outcomes of the only table's partitions, in the order of their names."""
+        return sorted((outcome for _, outcome in self.outcomes), key=lambda one: one.partition)
+
+    @property
     def done(self) -> dict[str, str]:
-        """What came of each compacted partition, by the name of its table and partition."""
-        return {f"{t} {o.partition}".rstrip(): o.text for t, o in self.outcomes if o.done}
+        """The outcome of each compacted partition, by the name of its table and partition.
+
+        If the job is of one table, also those of the partitions that are not due.
+        """
+        return {
+            f"{table} {outcome.partition}".rstrip(): outcome.text
+            for table, outcome in self.outcomes
+            if outcome.done or self.is_of_table
+        }
 
 
-def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
-    """Plan the compaction of all transactional tables with matching names.
+def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
+    """Plan the compaction of all transactional tables with matching names, or of one partition.
+
+    Unless the spec is `plan_only`, this function also ends the queue entries of dead workers.
 
     The partitions with the highest score come first, after those that are overdue
     (`DueCompaction.rank`). If the job serves the queue, the partitions with the oldest requests
@@ -128,7 +145,7 @@ def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
         MetastoreVersionError: the job serves the queue, and it is a 3.1 metastore.
         FencedError: a newer copy of the job is running.
     """
-    run = TablesPlan()
+    run = TablesPlan(is_of_table=spec.is_of_table)
     neighbours = Neighbours()
     for group in grouped(_tables(client, spec, run)):
         _plan(client, _facts(client, spec, group, run, neighbours), run)
@@ -144,32 +161,40 @@ def plan_tables(client: MetastorePort, spec: CompactTablesSpec) -> TablesPlan:
     return run
 
 
-def _tables(client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan) -> list[TableInfo]:
+def _tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> list[TableInfo]:
     """Return the tables that can be compacted, and those with automatic compaction turned off.
 
-    If the job serves the queue, return only tables with entries to serve or to end.
+    If a job of many tables serves the queue, return only tables with entries to serve or to end.
     """
-    only = _queued_tables(client, spec, run) if spec.choice is CompactionChoice.QUEUED else None
+    only = _queued_tables(client, spec, run) if _is_by_queue(spec) else None
     tables = []
     for table in matching_tables(client, spec.tables, _check_compactable, run, only=only):
         try:
-            switched_off = switched_off_outcome(table, spec.of_table(str(table.ref)))
+            why_not = why_turned_off(table, spec)
         except Exception as error:  # one table must not stop the others
             log.exception("%s cannot be planned", table.ref)
             run.fail(str(table.ref), typed(error))
             run.unlisted += 1
             continue
         tables.append(table)
-        if switched_off is None:
+        if run.is_of_table:
+            run.table = table
+        if why_not is None:
             run.tables += 1
-        else:
-            run.skipped[str(table.ref)] = switched_off.why
+            continue
+        run.skipped[str(table.ref)] = why_not
+        if run.is_of_table:
+            outcome = CompactionOutcome(partition="", done=False, kind="none", why=why_not)
+            run.outcomes.append((str(table.ref), outcome))
     return tables
 
 
-def _queued_tables(
-    client: MetastorePort, spec: CompactTablesSpec, run: TablesPlan
-) -> set[TableRef]:
+def _is_by_queue(spec: CompactSpec) -> bool:
+    """Return True if the queue names the partitions; one table reports each of its partitions."""
+    return spec.choice is CompactionChoice.QUEUED and not spec.is_of_table
+
+
+def _queued_tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> set[TableRef]:
     """Return the tables with a waiting request or an unfinished entry of ours; skip rebalances."""
     check_can_serve(client, spec.choice)
     found = set()
@@ -192,7 +217,7 @@ def _check_compactable(table: TableInfo) -> None:
 
 def _facts(
     client: MetastorePort,
-    spec: CompactTablesSpec,
+    spec: CompactSpec,
     tables: Sequence[TableInfo],
     run: TablesPlan,
     neighbours: Neighbours,
@@ -204,22 +229,23 @@ def _facts(
             if not spec.plan_only:
                 end_dead_entries(own, table.ref)
             return []
-        of_table = spec.of_table(str(table.ref))
-        if spec.choice is CompactionChoice.QUEUED:
+        # If the store's client is missing, fail once, and not once for each partition.
+        open_location(table.location)
+        if _is_by_queue(spec):
             find = partial(_requested, own, spec, table)
-            return read_facts(own, table, of_table, find, neighbours)
-        partitions = partitions_of(own, table, None)
-        return read_facts(own, table, of_table, lambda _: partitions, neighbours)
+            return read_facts(own, table, spec, find, neighbours)
+        partitions = partitions_of(own, table, spec.partition)
+        return read_facts(own, table, spec, lambda _: partitions, neighbours)
 
     by_table = run.each_table(client, tables, prepared)
     return [facts for of_table in by_table for facts in of_table]
 
 
 def _requested(
-    client: MetastorePort, spec: CompactTablesSpec, table: TableInfo, requests: Requests
+    client: MetastorePort, spec: CompactSpec, table: TableInfo, requests: Requests
 ) -> list[PartitionInfo]:
     """Return the partitions with a waiting request; refuse requests for missing partitions."""
-    served = {name: one for name, one in requests.items() if spec.serves(one.pool)}
+    served = {name: entry for name, entry in requests.items() if spec.serves(entry.pool)}
     if table.is_partitioned:
         partitions = client.get_partitions(table, [name for name in served if name is not None])
     else:
@@ -238,13 +264,13 @@ def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: Tab
     for facts, plan in run.each(client, partitions, _due, where=lambda facts: facts.where):
         if isinstance(plan, DueCompaction):
             run.due.append(plan)
-        elif plan.is_hindered:
-            outcome = facts.outcome(plan)
-            run.outcomes.append((str(facts.table.ref), outcome))
+        elif plan.is_hindered or run.is_of_table:
             try:
-                facts.checked(outcome)
+                outcome = facts.checked(facts.outcome(plan))
             except CompactionNotDoneError as error:
                 run.fail(facts.where.name, error)
+            else:
+                run.outcomes.append((str(facts.table.ref), outcome))
 
 
 def _due(client: MetastorePort, facts: CompactionFacts) -> DueCompaction | NoCompaction:

@@ -14,7 +14,8 @@ from airflow_hiveacid.format.names import is_below_hidden
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.selection import DirectoryStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.clean_table import TableCleaning
+from airflow_hiveacid.maintenance.clean_tables import TableCleaning
+from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.storage.stores.listing import list_table
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ class StillThere:
         Raises:
             HiveAcidError: as in `TableCleaning.of`.
         """
-        spec = CleanSpec(target=str(table.ref), plan_only=True)
-        return cls(client=client, cleaning=TableCleaning.of(client, spec, on_step))
+        spec = CleanSpec.of_table(str(table.ref), plan_only=True)
+        cleaning = TableCleaning.of(client, table.ref, spec, on_step, Neighbours())
+        return cls(client=client, cleaning=cleaning)
 
     def why(self, partition: PartitionInfo | None, path: str) -> str:
         """Return why a file is still there.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs.maintenance import CompactTablesSpec
+    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Window:
     stops: bool = False
 
     @classmethod
-    def of(cls, spec: CompactTablesSpec) -> Self:
+    def of(cls, spec: CompactSpec) -> Self:
         """Return the window of a job; a plan has no end, because it changes nothing."""
         if spec.until_s is None or spec.plan_only:
             return cls()

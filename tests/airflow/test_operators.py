@@ -16,10 +16,8 @@ from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
     Off,
@@ -202,8 +200,8 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "also_when": {"small_files": "{{ 2 * 100 }}", "aborted_transactions": "off"},
             "plan_only": "{{ 2 > 1 }}",
         },
-        CompactSpec(
-            target="db.t",
+        CompactSpec.of_table(
+            "db.t",
             partition="month=1",
             choice=CompactionChoice.MAJOR,
             delta_count=5,
@@ -223,7 +221,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "max_bytes": "{{ 10 ** 9 }}",
             "plan_only": "{{ 2 > 1 }}",
         },
-        CompactTablesSpec(
+        CompactSpec(
             tables=("sales.*", "db.t"),
             choice=CompactionChoice.MINOR,
             delta_count=5,
@@ -233,7 +231,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             plan_only=True,
         ),
     ),
-    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactTablesSpec(tables=("a.*", "*"))),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactSpec(tables=("a.*", "*"))),
     (
         HiveAcidCompactTablesOperator,
         {
@@ -242,7 +240,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "pools": "{{ 'etl' }}, default",
             "at_end": "{{ 'Stop' }}",
         },
-        CompactTablesSpec(
+        CompactSpec(
             tables=("*",),
             choice=CompactionChoice.QUEUED,
             pools=("etl", "default"),
@@ -252,12 +250,12 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "delta_ratio": "{{ 'off' }}"},
-        CompactSpec(target="db.t", delta_count=None, delta_ratio=Off.OFF),
+        CompactSpec.of_table("db.t", delta_count=None, delta_ratio=Off.OFF),
     ),
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "partition": "{{ '' }}"},
-        CompactSpec(target="db.t", partition=None),
+        CompactSpec.of_table("db.t", partition=None),
     ),
     (
         HiveAcidChangeFeedOperator,
@@ -329,7 +327,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "remove_unknown_after": "2 weeks",
             "plan_only": True,
         },
-        CleanSpec(target="db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
+        CleanSpec.of_table("db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
     ),
     (
         HiveAcidCleanTablesOperator,
@@ -340,7 +338,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "remove_unknown_after": "{{ 10 * 3 }} days",
             "plan_only": "{{ 2 > 1 }}",
         },
-        CleanTablesSpec(
+        CleanSpec(
             tables=("sales.*", "db.t"),
             retention_s=7200.0,
             orphan_age_s=5.0,
@@ -348,7 +346,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             plan_only=True,
         ),
     ),
-    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanTablesSpec(tables=("a.*", "*"))),
+    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanSpec(tables=("a.*", "*"))),
 ]
 
 

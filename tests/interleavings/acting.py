@@ -173,7 +173,7 @@ class Acting(LookingBack):
             facts = CompactionFacts(
                 table=table,
                 partition=partition,
-                spec=CompactSpec(target=str(REF), choice=choice),
+                spec=CompactSpec.of_table(str(REF), choice=choice),
                 known=known,
                 request=requests.get(in_queue(partition)),
             )
@@ -203,7 +203,7 @@ class Acting(LookingBack):
         cleaner = Cleaner(
             client=client,
             table=table,
-            spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
+            spec=CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0),
             on_step=lambda _: None,
             now_s=self.world.now_s,
             overview=Overview.of(client, table),

@@ -307,7 +307,7 @@ class Life:
                 cleaner = Cleaner(
                     client=self.client,
                     table=table,
-                    spec=CleanSpec(target=str(self.ref)),
+                    spec=CleanSpec.of_table(str(self.ref)),
                     on_step=step,
                     now_s=self.client.server.now_s,
                     overview=overview,

@@ -34,9 +34,7 @@ from airflow_hiveacid.jobs.endpoint import (
 from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
-    CleanTablesSpec,
     CompactSpec,
-    CompactTablesSpec,
     ConvertSpec,
     ProveErasureSpec,
     RebalanceSpec,
@@ -94,9 +92,7 @@ Job = (
     | RestoreSpec
     | RebalanceSpec
     | CompactSpec
-    | CompactTablesSpec
     | CleanSpec
-    | CleanTablesSpec
     | ProveErasureSpec
     | ConvertSpec
     | ChangeFeedSpec
@@ -116,18 +112,25 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
     "restore": RestoreSpec,
     "rebalance": RebalanceSpec,
     "compact": CompactSpec,
-    "compact_tables": CompactTablesSpec,
+    "compact_tables": CompactSpec,
     "clean": CleanSpec,
-    "clean_tables": CleanTablesSpec,
+    "clean_tables": CleanSpec,
     "prove_erasure": ProveErasureSpec,
     "convert": ConvertSpec,
     "change_feed": ChangeFeedSpec,
 }
 
 
-def kind_of(job: Job) -> str:
-    """Return the name of a kind of job, such as `merge` or `compact`."""
+def application_of(job: Job) -> str:
+    """Return the name of the application that does a job, such as `merge` or `compact`."""
     return next(kind for kind, cls in JOB_KINDS.items() if type(job) is cls)
+
+
+def kind_of(job: Job) -> str:
+    """Return the name of a kind of job: its application's, or such as `compact_tables`."""
+    name = application_of(job)
+    is_of_tables = isinstance(job, CompactSpec | CleanSpec) and not job.is_of_table
+    return f"{name}_tables" if is_of_tables else name
 
 
 class OnRerun(enum.Enum):
@@ -217,7 +220,7 @@ class JobSpec:
         match self.job:
             case TransactionSpec() | ProgramSpec():
                 return self.job.targets
-            case CompactTablesSpec() | CleanTablesSpec():
+            case CompactSpec() | CleanSpec() if not self.job.is_of_table:
                 return ()
             case CreateAsSpec():
                 return (self.job.hidden(self.job_key, self.attempt),)

@@ -7,7 +7,7 @@ Example:
     >>> print(statement_text(DeleteSpec(target="db.t", where="day < :day")))
     DELETE FROM db.t
     WHERE day < :day
-    >>> statement_text(CompactSpec(target="db.t", partition="a=1", choice=CompactionChoice.MAJOR))
+    >>> statement_text(CompactSpec.of_table("db.t", partition="a=1", choice=CompactionChoice.MAJOR))
     "ALTER TABLE db.t PARTITION (a='1') COMPACT 'major'"
 """
 

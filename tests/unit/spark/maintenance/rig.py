@@ -16,8 +16,9 @@ from airflow_hiveacid.format.ids import BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
-from airflow_hiveacid.maintenance.clean_table import clean_table
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
@@ -138,7 +139,7 @@ def compact(
         facts=CompactionFacts(
             table=table,
             partition=whole,
-            spec=CompactSpec(target=str(table.ref), choice=choice),
+            spec=CompactSpec.of_table(str(table.ref), choice=choice),
             known=known or snapshot_now(client, [table.ref]),
             request=requests.get(in_queue(whole)),
         ),
@@ -153,7 +154,14 @@ def compact(
 
 
 def clean(client: FakeClient, table: TableInfo) -> list[CleaningOutcome]:
-    return clean_table(client, CleanSpec(target=str(table.ref)), lambda _: None)
+    return clean_tables(client, CleanSpec.of_table(str(table.ref)), lambda _: None).outcomes
+
+
+def plan(client: FakeClient, spec: CompactSpec) -> list[CompactionOutcome]:
+    run = plan_tables(client, spec)
+    run.report_due()
+    run.check(spec, run.done)
+    return run.of_table
 
 
 def values(client: FakeClient, table: TableInfo) -> list[int]:

@@ -38,7 +38,6 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     Off,
 )
 from airflow_hiveacid.maintenance import (
@@ -49,7 +48,6 @@ from airflow_hiveacid.maintenance import (
 )
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
-    plan_table,
     read_facts,
     thresholds_of,
 )
@@ -73,6 +71,7 @@ from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
     insert,
+    plan,
     pretended_spark,
     put,
     there,
@@ -171,7 +170,7 @@ class Warehouse:
         return compact_tables(job)
 
     def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
-        spec = CompactTablesSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
+        spec = CompactSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
         job = JobSpec(
             job_key="dag/run/compact/-1",
             metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
@@ -465,8 +464,7 @@ def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: War
     job.terms = JobTerms.of(replace(job.spec, heartbeat_s=7.0))
     job.policy_of = lambda _: ConflictPolicy.STRICT
     partitions = warehouse.client.list_partitions(table)
-    spec = job.spec.job.of_table("default.a")
-    (facts,) = read_facts(warehouse.client, table, spec, lambda _: partitions)
+    (facts,) = read_facts(warehouse.client, table, job.spec.job, lambda _: partitions)
     shared = SharedNotes.of(table)
     compactor = Compactor.of(job, warehouse.client, facts, shared, Window())
     assert compactor.policy is ConflictPolicy.STRICT
@@ -560,7 +558,7 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
 
         monkeypatch.setattr(CompactionFacts, "plan", planned)
     else:
-        name = "switched_off_outcome" if where == "notes" else "partitions_of"
+        name = "why_turned_off" if where == "notes" else "partitions_of"
         known = getattr(compaction_planner, name)
 
         def found(*arguments: Any) -> Any:  # noqa: ANN401
@@ -792,8 +790,8 @@ def test_a_job_plans_by_both_of_the_thresholds_that_its_task_gives(
     parameters = {COUNT_PARAMETER: "7", RATIO_PARAMETER: "0.7"}
     owned = replace(table, parameters={**table.parameters, **parameters})
     given = GivenThresholds(delta_count=delta_count, delta_ratio=delta_ratio)
-    many = CompactTablesSpec(tables=("*",), delta_count=delta_count, delta_ratio=delta_ratio)
-    policy = thresholds_of(owned, many.of_table(str(table.ref)))
+    many = CompactSpec(tables=("*",), delta_count=delta_count, delta_ratio=delta_ratio)
+    policy = thresholds_of(owned, many)
     assert policy == given.policy_for(owned)
     assert policy.delta_ratio == (delta_ratio or 0.7)
 
@@ -820,11 +818,12 @@ def test_each_partition_of_each_table_has_its_own_group_of_spark_jobs(
 
 @pytest.mark.parametrize("server", [MetastoreGeneration.V3], indirect=True)
 def test_no_job_can_serve_the_queue_of_hive_3(warehouse: Warehouse) -> None:
-    table, queued = warehouse.table("a", 3), CompactionChoice.QUEUED
+    queued = CompactionChoice.QUEUED
+    warehouse.table("a", 3)
     with pytest.raises(MetastoreVersionError, match="Use choice 'auto'"):
         warehouse.compact("default.*", choice=queued)
     with pytest.raises(MetastoreVersionError, match="needs a Hive 4 metastore"):
-        plan_table(warehouse.client, table, CompactSpec(target="default.a", choice=queued))
+        plan(warehouse.client, CompactSpec.of_table("default.a", choice=queued))
 
 
 # ---- further thresholds --------------------------------------------------------------------------

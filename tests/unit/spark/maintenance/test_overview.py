@@ -126,7 +126,7 @@ def clean(
     cleaner = Cleaner(
         client=client,
         table=table,
-        spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
+        spec=CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0),
         on_step=lambda _: None,
         overview=overview,
     )
@@ -299,7 +299,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
     def cleaned() -> list[str]:
         table, overview = with_past(client, client.get_table(ref), plan_only=False)
         (info,) = client.list_partitions(table)
-        spec = CleanSpec(target=str(ref), retention_s=0.0)
+        spec = CleanSpec.of_table(str(ref), retention_s=0.0)
         cleaner = Cleaner(
             client=client, table=table, spec=spec, on_step=lambda _: None, overview=overview
         )
@@ -358,7 +358,7 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
     monkeypatch.setattr(snapshot, "sorted_disjoint", None)
     for n in QUIET:
         info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
-        spec = CompactSpec(target=str(REF))
+        spec = CompactSpec.of_table(str(REF))
         compactor = Compactor(
             spark=nothing,
             client=client,

@@ -73,7 +73,7 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
         facts=CompactionFacts(
             table=table,
             partition=PartitionInfo(name=PartitionName(), location=table.location),
-            spec=CompactSpec(target=str(table.ref)),
+            spec=CompactSpec.of_table(str(table.ref)),
             known=nothing,
         ),
         policy=ConflictPolicy.STRICT,

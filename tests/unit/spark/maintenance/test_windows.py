@@ -18,7 +18,7 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import window
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
-from airflow_hiveacid.maintenance.without_spark import nothing_to_compact_in_tables
+from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -215,6 +215,6 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_spark_starts(
 
     monkeypatch.setattr(CompactionFacts, "plan", slow)
     job = warehouse.job("default.*", until_s=_END_S)
-    result = nothing_to_compact_in_tables(warehouse.client, job.spec, job.job_of(None))
+    result = nothing_to_compact(warehouse.client, job.spec, job.job_of(None))
     assert result is not None
     assert (is_left(result), result.details["window_ended"]) == ({"default.a": True}, True)
