@@ -32,3 +32,10 @@ class WriteOrder:
     handover: Handover | None = None
     keeps_staged: bool = False
     now_s: Callable[[], float] = time.time
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job, which the ledger needs."""
+        if self.terms.job_key is None:
+            raise TypeError("a write needs the key of its job")
+        return self.terms.job_key

@@ -103,7 +103,7 @@ class TableWrite:
 
     def token(self, statement_id: StatementId) -> str:
         """Return the name of one statement's staging directories; `discard` removes them."""
-        token = token_of(self._txn.txn_id, self._order.run.attempt, statement_id)
+        token = token_of(self._txn.txn_id, self._order.terms.attempt, statement_id)
         self._tokens.add(token)
         return token
 
@@ -135,7 +135,7 @@ class TableWrite:
 
     def _entries(self) -> tuple[LedgerEntry, ...]:
         """Return this job's entries, the confirmed ones last."""
-        found = self._ledger.entries(self._order.run.job_key)
+        found = self._ledger.entries(self._order.job_key)
         return tuple(sorted(found, key=lambda e: e.is_confirmed))
 
     def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
@@ -342,9 +342,9 @@ class TableWrite:
         """Record in the ledger the directories to publish and the result."""
         run = self._order.run
         self._entry = LedgerEntry(
-            job_key=run.job_key,
+            job_key=self._order.job_key,
             generation=run.generation,
-            attempt=run.attempt,
+            attempt=self._order.terms.attempt,
             statement=run.statement,
             table_id=self.table.table_id,
             txn_id=self._txn.txn_id,
