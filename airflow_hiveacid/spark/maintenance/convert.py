@@ -41,26 +41,55 @@ from airflow_hiveacid.plan.conversion import (
     parameters_of,
     steps_of,
 )
+from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.maintenance.conversion_survey import (
     ConversionSurvey,
     no_write_ids,
 )
 from airflow_hiveacid.spark.maintenance.conversion_undo import WayBack
+from airflow_hiveacid.spark.reading.target import Target
+from airflow_hiveacid.spark.writing.files.row_hash import RowDigest, row_digest
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.terms import JobTerms
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
-    from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
-    from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
 log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of tables, which Spark reads before and after a conversion."""
+
+    spark: SparkSession
+    client: MetastorePort
+
+    def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:
+        """Run a block's Spark jobs as one group; yield a function that cancels the group."""
+        return job_group(self.spark, name)
+
+    def digest(self, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
+        """Return the digest of a table's rows, read with the given definition of the table."""
+        target = Target(
+            spark=self.spark,
+            table=table,
+            write_ids=write_ids,
+            txns=self.client.valid_txns(),
+            partitions=self.client.list_partitions(table),
+        )
+        return row_digest(target.rows())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.spark.maintenance.conversion_rows import Rows
+    from airflow_hiveacid.spark.maintenance.convert import Rows
     from airflow_hiveacid.spark.writing.files.row_hash import RowDigest
 
 # The suffix of a copy's name is the attempt's nonce. While CREATE TABLE AS SELECT fills the copy,
