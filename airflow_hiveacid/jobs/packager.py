@@ -97,11 +97,7 @@ def application_path(kind: str) -> Path:
 
 
 def archive_members() -> Mapping[str, bytes]:
-    """Return a mapping from names in the zip to the contents of source files, sorted by name.
-
-    Raises:
-        ConfigurationError: a library to be packed is not installed.
-    """
+    """Return a mapping from names in the zip to the contents of source files, sorted by name."""
     members = {
         f"{_PACKAGE.name}/{module}.py": (_PACKAGE / f"{module}.py").read_bytes()
         for module in MODULES
@@ -117,11 +113,7 @@ def archive_members() -> Mapping[str, bytes]:
 
 
 def build_archive(out: Path) -> Path:
-    """Write the zip to `out` and return `out`; an existing file is replaced atomically.
-
-    Raises:
-        ConfigurationError: a library to be packed is not installed.
-    """
+    """Write the zip to `out` and return `out`; an existing file is replaced atomically."""
     _write_archive(archive_members(), out)
     return out
 
@@ -132,11 +124,6 @@ def cached_archive(directory: Path | None = None) -> Path:
     The zip's name contains a digest of its contents. So changed code gets a new zip, and the zip of
     a running job never changes. By default, the zip is written to this user's private directory in
     the temporary directory.
-
-    Raises:
-        ConfigurationError: a library is not installed, or a different user owns the cache
-            directory.
-        StorageError: the zip cannot be written.
     """
     members = archive_members()
     path = (directory or private_directory()) / f"hiveacid-{__version__}-{_digest(members)}.zip"
@@ -233,7 +220,6 @@ def private_directory() -> Path:
     Raises:
         ConfigurationError: the directory belongs to a different user, or other users can write to
             it.
-        StorageError: the directory cannot be created.
     """
     with scratch_errors():
         path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"

@@ -139,12 +139,7 @@ class Cleaner:
     neighbours: Neighbours = field(default_factory=Neighbours)
 
     def clean(self, partition: PartitionInfo) -> CleaningOutcome:
-        """Clean one partition.
-
-        Raises:
-            OtherOwnerError: another table, or another metastore, has written here.
-            TableChangedError: the table was dropped and created again during the cleaning.
-        """
+        """Clean one partition."""
         notes = TableNotes.of(self.table)
         state, listing = self._first_look(partition)
         oldest = self._look_back(partition, state)
@@ -167,23 +162,23 @@ class Cleaner:
         # Otherwise, a reader that saw a replaced file could seem newer than the replacement.
         txns = self.client.valid_txns()
         readers = self._readers(txns)
-        seen = _first_seen(notes, partition, self._time_s())
-        now = self._table_now()
+        first_seen = _first_seen(notes, partition, self._time_s())
+        current_table = self._table_now()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         plan = plan_cleaning(
             state,
             _staging(partition, names),
-            seen,
+            first_seen,
             txns,
             readers=readers,
             now_s=self._time_s(),
-            retention_s=max(self.spec.retention_s, readable_for(now.parameters) or 0.0),
+            retention_s=max(self.spec.retention_s, readable_for(current_table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
-            held=_held_or_read(state, tagged, seen, readers, note),
+            held=_held_or_read(state, tagged, first_seen, readers, note),
         )
         plan = dataclasses.replace(plan, unknown=unknown)
-        why_not = turned_off(now)
+        why_not = turned_off(current_table)
         if why_not is not None:
             return _outcome(partition, _all_kept(plan, why_not))
         if state.aborted:
@@ -191,11 +186,11 @@ class Cleaner:
         plan = self._without_shared(partition, plan)
         if self.spec.plan_only:
             return _outcome(partition, plan)
-        seen |= dict.fromkeys(plan.unseen, note)
-        plan, horizon = self._with_horizon(partition, plan, seen, past)
-        notes.note_first_seen(partition.name, seen)
+        first_seen |= dict.fromkeys(plan.unseen, note)
+        plan, horizon = self._with_horizon(partition, plan, first_seen, past)
+        notes.note_first_seen(partition.name, first_seen)
         self.on_step("noted")
-        plan = self._look_again(plan, seen)
+        plan = self._look_again(plan, first_seen)
         self._confirm_writers(partition, plan)
         plan = _remove(partition, plan, listing)
         if horizon is not None:
@@ -205,10 +200,10 @@ class Cleaner:
         # have files there.
         ready = self._ready(partition)
         txns = self.client.valid_txns()
-        left, _ = self._state(partition, txns)
-        notes.note_first_seen(partition.name, _still_of_use(seen, left))
+        state_after, _ = self._state(partition, txns)
+        notes.note_first_seen(partition.name, _still_of_use(first_seen, state_after))
         ready = self._committed(ready, txns, notes)
-        marked = self._mark_cleaned(ready, notes) if is_clean(left) else ()
+        marked = self._mark_cleaned(ready, notes) if is_clean(state_after) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
     def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
@@ -223,7 +218,7 @@ class Cleaner:
         Raises:
             OtherOwnerError: an aborted directory is in another table, which may have committed it.
         """
-        kept = {}
+        reasons = {}
         for removal in plan.remove:
             is_directory = _is_directory_name(removal.path)
             if _is_staging(removal.path) or (is_directory and removal.replaced_by):
@@ -244,8 +239,8 @@ class Cleaner:
                     remedy="If the other table is gone for good, drop it without its files",
                 )
             if why is not None:
-                kept[removal.path] = why
-        return _some_kept(plan, kept)
+                reasons[removal.path] = why
+        return _some_kept(plan, reasons)
 
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
@@ -260,10 +255,10 @@ class Cleaner:
         remove, keep, waited_for = [], [*plan.keep], dict.fromkeys(plan.waited_for)
         for removal in plan.remove:
             first_seen = seen.get(removal.replaced_by)
-            before = () if first_seen is None else readers_before(first_seen, readers)
-            if before:
-                waited_for |= dict.fromkeys(before)
-                keep.append(dataclasses.replace(removal, why=str(before[0])))
+            earlier_readers = () if first_seen is None else readers_before(first_seen, readers)
+            if earlier_readers:
+                waited_for |= dict.fromkeys(earlier_readers)
+                keep.append(dataclasses.replace(removal, why=str(earlier_readers[0])))
             else:
                 remove.append(removal)
         return dataclasses.replace(
@@ -277,17 +272,17 @@ class Cleaner:
         if not paths or (self.overview is not None and not self.overview.unconfirmed):
             return
         ledger, ref, txns = Ledger.of(self.table), self.table.ref, self.client.valid_txns()
-        left = ledger.unconfirmed(txns) if self.overview is None else self.overview.unconfirmed
+        entries = ledger.unconfirmed(txns) if self.overview is None else self.overview.unconfirmed
         write_ids = self.client.valid_write_ids([ref], txns)[ref]
-        ledger.confirm_committed(left, paths, write_ids, txns)
+        ledger.confirm_committed(entries, paths, write_ids, txns)
 
     def _look_back(self, partition: PartitionInfo, state: AcidState) -> WriteId | None:
         """Record files that were deleted without a write ID; return the oldest readable version."""
         if self.overview is None or self.overview.past is None:
             return None
-        past, now = self.overview.past, self.overview.write_ids
+        past, write_ids = self.overview.past, self.overview.write_ids
         if not self.spec.plan_only:
-            note_lost(self.client, past.loss_detector, [(partition, state)], now)
+            note_lost(self.client, past.loss_detector, [(partition, state)], write_ids)
         return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
 
     def _with_horizon(
@@ -326,8 +321,8 @@ class Cleaner:
                 )
             )
             self.on_step("horizon")
-            after = self.client.valid_txns()
-            seen[name] = FirstSeen(high_watermark=after.high_watermark, at_s=self._time_s())
+            txns = self.client.valid_txns()
+            seen[name] = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         horizon = Horizon(
             partition=partition.name,
             write_id=ends,
@@ -359,22 +354,22 @@ class Cleaner:
     ) -> CleaningPlan:
         """Keep the paths that tags need, including tags created after this run began."""
         past.refresh()
-        held = _held(past.noted_tags(self._tags), partition, self._time_s())
-        tagged = [r for r in plan.remove if r.path in held]
+        reasons = _held(past.noted_tags(self._tags), partition, self._time_s())
+        tagged = [r for r in plan.remove if r.path in reasons]
         for removal in tagged:
             if removal.replaced_by:
                 seen[f"{_HELD}{removal.path}"] = seen[removal.replaced_by]
-        keep = [dataclasses.replace(r, why=held[r.path]) for r in tagged]
+        keep = [dataclasses.replace(r, why=reasons[r.path]) for r in tagged]
         return dataclasses.replace(
             plan,
-            remove=tuple(r for r in plan.remove if r.path not in held),
+            remove=tuple(r for r in plan.remove if r.path not in reasons),
             keep=(*plan.keep, *keep),
         )
 
     def _time_s(self) -> float:
         """Return the metastore's time if guarantees or tags need it, else this machine's time."""
-        asked = None if self.overview is None else self.overview.now_s
-        return self.now_s() if asked is None else asked
+        server_time_s = None if self.overview is None else self.overview.now_s
+        return self.now_s() if server_time_s is None else server_time_s
 
     @property
     def _tags(self) -> dict[str, Tag] | None:
@@ -405,27 +400,23 @@ class Cleaner:
         Args:
             partitions: the table's partitions. If there are unknown paths, the partitions are read
                 again, because a writer may have added some.
-
-        Raises:
-            TableChangedError: the table was dropped and created again meanwhile.
-            StorageError: a directory cannot be listed, or a file cannot be removed.
         """
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
-        found, listing = unknown_between(self.table, partitions, self.now_s())
-        if found:
+        unknown, listing = unknown_between(self.table, partitions, self.now_s())
+        if unknown:
             places = Places.of(self.table, self.client.list_partitions(self.table))
-            found = tuple(one for one in found if places.leaves(one.path))
-        plan = CleaningPlan(remove=(), keep=(), unseen=(), unknown=found)
-        if self.spec.unknown_age_s is None or not any(one.is_removable for one in found):
+            unknown = tuple(path for path in unknown if places.leaves(path.path))
+        plan = CleaningPlan(remove=(), keep=(), unseen=(), unknown=unknown)
+        if self.spec.unknown_age_s is None or not any(path.is_removable for path in unknown):
             return _outcome(whole, plan)
         notes = TableNotes.of(self.table)
         note_s = self.now_s()
-        seen = _first_seen(notes, whole, note_s)
+        first_seen = _first_seen(notes, whole, note_s)
         txns = self.client.valid_txns()
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=note_s)
         plan = plan_unknown(
-            found,
-            seen,
+            unknown,
+            first_seen,
             note,
             readers=self._readers(txns),
             unknown_age_s=self.spec.unknown_age_s,
@@ -449,9 +440,9 @@ class Cleaner:
             return _outcome(whole, _all_kept(plan, why_not))
         if self.spec.plan_only:
             return _outcome(whole, plan)
-        kept = {removal.path for removal in plan.keep}
-        left = {**dict.fromkeys(plan.unseen, note), **seen}
-        notes.note_first_seen(whole.name, {p: s for p, s in left.items() if p in kept})
+        kept_paths = {removal.path for removal in plan.keep}
+        notes_after = {**dict.fromkeys(plan.unseen, note), **first_seen}
+        notes.note_first_seen(whole.name, {p: s for p, s in notes_after.items() if p in kept_paths})
         return _outcome(whole, _remove(whole, plan, listing))
 
     def clean_uploads(self, location: str) -> CleaningOutcome:
@@ -465,7 +456,7 @@ class Cleaner:
             uploads = open_uploads(location)
             txns = self.client.valid_txns()
             ref = self.table.ref
-            found = plan_uploads(
+            dead_uploads = plan_uploads(
                 uploads,
                 txns,
                 self.client.valid_write_ids([ref], txns)[ref],
@@ -474,12 +465,12 @@ class Cleaner:
             )
             if not self.spec.plan_only:
                 self._table_now()
-                give_up(location, [upload for upload, _ in found])
+                give_up(location, [upload for upload, _ in dead_uploads])
         except LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)
             kept = Removal(path=location, why=str(error), size_bytes=0)
             return _outcome(where, CleaningPlan(remove=(), keep=(kept,), unseen=()))
-        removed = tuple(removal for _, removal in found)
+        removed = tuple(removal for _, removal in dead_uploads)
         return _outcome(where, CleaningPlan(remove=removed, keep=(), unseen=()))
 
     def _is_untouched(self, partition: PartitionInfo) -> bool:
@@ -525,10 +516,10 @@ class Cleaner:
         Raises:
             TableChangedError: the table was dropped and created again meanwhile.
         """
-        now = self.client.get_table(self.table.ref)
-        if now.table_id != self.table.table_id:
+        table = self.client.get_table(self.table.ref)
+        if table.table_id != self.table.table_id:
             raise TableChangedError(table=self.table.ref, what="table_id")
-        return now
+        return table
 
     def _ready(self, partition: PartitionInfo) -> list[CompactionEntry]:
         """Return the queue's entries that wait for this partition to be cleaned."""
@@ -552,17 +543,17 @@ class Cleaner:
         of these aborted transactions. The server may also have forgotten the compaction's own
         aborted transaction. So an entry that does not show its commit waits for the next cleaning.
         """
-        found = []
+        committed = []
         for entry in ready:
             entry_id, txn_id = entry.entry_id, entry.txn_id
             has_ended = not (txn_id in txns.open or txn_id in txns.aborted)
             if txn_id is None or entry.is_committed or (has_ended and not entry.shows_commit):
-                found.append(entry)
+                committed.append(entry)
             elif txn_id in txns.aborted and entry_id is not None:
                 claim = ClaimedCompaction.of_entry(entry)
                 end_entry(self.client, claim, "its compaction was aborted")
                 notes.forget_compaction(entry_id)
-        return found
+        return committed
 
     def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
         """Mark finished compactions as cleaned in the queue, whichever client made them.
@@ -594,19 +585,15 @@ class Cleaner:
 
 
 def turned_off(table: TableInfo) -> str | None:
-    """Return the reason if the owner has turned off the cleaning of a table; None otherwise.
-
-    Raises:
-        StorageError: as in `opted_out_of`.
-    """
+    """Return the reason if the owner has turned off the cleaning of a table; None otherwise."""
     turned_off_by = opted_out_of(table, NO_CLEANUP)
     return turned_off_by and f"cleaning is turned off by {turned_off_by}"
 
 
 def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
     """Return the outcome for a table that is not cleaned, with the reason."""
-    kept = Removal(path=table.location, why=why, size_bytes=0)
-    return CleaningOutcome(partition="", removed=(), kept=(kept,))
+    removal = Removal(path=table.location, why=why, size_bytes=0)
+    return CleaningOutcome(partition="", removed=(), kept=(removal,))
 
 
 def forget_unreadable(
@@ -641,12 +628,12 @@ def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> di
 
 def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:
     """Return the paths of a partition that are kept for tags, with the reason for each."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for tag in tags:
         root = tag.root(partition.name)
         if root is not None and not tag.has_expired(now_s):
-            found |= dict.fromkeys(root.names, f"tag {tag.name!r} needs it")
-    return found
+            reasons |= dict.fromkeys(root.names, f"tag {tag.name!r} needs it")
+    return reasons
 
 
 def _held_or_read(
@@ -671,11 +658,11 @@ def _held_or_read(
             tags were read.
         note: the current time, and the high watermark of `readers`.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for path, _, _ in replaced(state):
         was_held, freed = f"{_HELD}{path}", f"{_FREED}{path}"
         if path in held:
-            found[path] = held[path]
+            reasons[path] = held[path]
             seen[was_held] = note
             seen.pop(freed, None)
             continue
@@ -684,8 +671,8 @@ def _held_or_read(
         since = seen.get(freed)
         why_not = None if since is None else waits_for(since, readers, since.at_s, 0.0)
         if why_not is not None:
-            found[path] = why_not
-    return found
+            reasons[path] = why_not
+    return reasons
 
 
 def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
@@ -706,13 +693,13 @@ def _is_staging(name: str) -> bool:
 
 def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDirectory, ...]:
     """Return the staging directories at a location, with size and time of the newest change."""
-    found = []
+    staging = []
     for name in names:
         if not _is_staging(name):
             continue
         number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
         size, newest = tree_size(*open_location(f"{partition.location.rstrip('/')}/{name}"))
-        found.append(
+        staging.append(
             StagingDirectory(
                 path=name,
                 txn_id=TxnId(int(number)) if number.isdecimal() else None,
@@ -720,7 +707,7 @@ def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDir
                 size_bytes=size,
             )
         )
-    return tuple(found)
+    return tuple(staging)
 
 
 def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | None) -> CleaningPlan:
@@ -736,8 +723,8 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
     def remove(removal: Removal) -> bool:
         fs, path = open_location(f"{partition.location.rstrip('/')}/{removal.path}")
         if not _is_staging(removal.path):
-            now = files_below(partition.location, removal.path)
-            if now and now != tuple(judged.get(removal.path, ())):
+            files = files_below(partition.location, removal.path)
+            if files and files != tuple(judged.get(removal.path, ())):
                 log.warning("skipped a path that was replaced after it was listed: %s", path)
                 return False
         log.info("removing %s: %s", path, removal.why)
@@ -749,10 +736,14 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
 
     # Remove bases first. Otherwise, a reader for which this cleaner does not wait could find an old
     # base without its deltas.
-    first, then = _bases_first(plan.remove)
-    is_removed = [*side_by_side(remove, first), *side_by_side(remove, then)]
-    gone = {r.path for r, is_gone in zip((*first, *then), is_removed, strict=True) if is_gone}
-    return dataclasses.replace(plan, remove=tuple(r for r in plan.remove if r.path in gone))
+    first, others = _bases_first(plan.remove)
+    is_removed = [*side_by_side(remove, first), *side_by_side(remove, others)]
+    removed_paths = {
+        r.path for r, is_gone in zip((*first, *others), is_removed, strict=True) if is_gone
+    }
+    return dataclasses.replace(
+        plan, remove=tuple(r for r in plan.remove if r.path in removed_paths)
+    )
 
 
 def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Removal]]:
@@ -767,17 +758,17 @@ def _is_directory_name(name: str) -> bool:
 
 
 def _some_kept(plan: CleaningPlan, why: Mapping[str, str]) -> CleaningPlan:
-    kept = (dataclasses.replace(r, why=why[r.path]) for r in plan.remove if r.path in why)
+    kept_removals = (dataclasses.replace(r, why=why[r.path]) for r in plan.remove if r.path in why)
     return dataclasses.replace(
         plan,
-        keep=(*plan.keep, *kept),
+        keep=(*plan.keep, *kept_removals),
         remove=tuple(r for r in plan.remove if r.path not in why),
     )
 
 
 def _all_kept(plan: CleaningPlan, why: str) -> CleaningPlan:
-    kept = (dataclasses.replace(removal, why=why) for removal in plan.remove)
-    return dataclasses.replace(plan, remove=(), keep=(*plan.keep, *kept))
+    kept_removals = (dataclasses.replace(removal, why=why) for removal in plan.remove)
+    return dataclasses.replace(plan, remove=(), keep=(*plan.keep, *kept_removals))
 
 
 def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:

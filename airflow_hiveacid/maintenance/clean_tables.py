@@ -75,8 +75,6 @@ class TableCleaning:
         """Prepare the cleaning of a table.
 
         Raises:
-            InputError: the table is missing or of the wrong kind.
-            LocationPermissionError: the table's location cannot be written to.
             TableChangedError: the table was dropped and created again meanwhile.
         """
         on_step("table")
@@ -105,11 +103,7 @@ class TableCleaning:
         )
 
     def clean(self, client: MetastorePort, partition: PartitionInfo) -> CleaningOutcome:
-        """Clean one partition.
-
-        Raises:
-            HiveAcidError: as in `Cleaner.clean`.
-        """
+        """Clean one partition."""
         self.on_step("partition")
         return self._cleaner(client).clean(partition)
 
@@ -121,19 +115,16 @@ class TableCleaning:
         Args:
             client: the metastore.
             outcomes: the outcomes of all partitions.
-
-        Raises:
-            StorageError: a place cannot be listed or cleaned.
         """
         is_whole = self.spec.partition is None
         if is_whole and not self.spec.plan_only:
             forget_unreadable(self.table, outcomes, self.overview.notes)
         cleaner = self._cleaner(client)
         locations = _uploaded_to(self.table, self.spec, [p.location for p in self.partitions])
-        between = is_whole and self.table.is_partitioned
+        has_outside = is_whole and self.table.is_partitioned
         return [
-            *([cleaner.clean_staging()] if between else ()),
-            *([cleaner.clean_unknown(self.partitions)] if between else ()),
+            *([cleaner.clean_staging()] if has_outside else ()),
+            *([cleaner.clean_unknown(self.partitions)] if has_outside else ()),
             *map(cleaner.clean_uploads, locations),
         ]
 
@@ -180,7 +171,7 @@ class CleanedTable:
         """Return the totals of the outcomes for a table's partitions and other places."""
         outcomes = (*of_partitions, *of_others)
         removed = [removal for outcome in outcomes for removal in outcome.removed]
-        kept = [removal for outcome in outcomes for removal in outcome.kept]
+        kept_removals = [removal for outcome in outcomes for removal in outcome.kept]
         unknown = [(o.partition, o.unknown) for o in outcomes if o.unknown is not None]
         largest = [(path, partition) for partition, paths in unknown for path in paths.largest[:1]]
         return cls(
@@ -188,9 +179,11 @@ class CleanedTable:
             partitions=sum(1 for outcome in of_partitions if outcome.removed),
             removed=len(removed),
             removed_bytes=sum(removal.size_bytes for removal in removed),
-            kept=len(kept),
-            kept_bytes=sum(removal.size_bytes for removal in kept),
-            why_kept=max(kept, key=lambda removal: removal.size_bytes).why if kept else "",
+            kept=len(kept_removals),
+            kept_bytes=sum(removal.size_bytes for removal in kept_removals),
+            why_kept=max(kept_removals, key=lambda removal: removal.size_bytes).why
+            if kept_removals
+            else "",
             unknown=sum(paths.count for _, paths in unknown),
             unknown_bytes=sum(paths.size_bytes for _, paths in unknown),
             largest_unknown=_path_of(*max(largest, key=lambda pair: pair[0].size_bytes))

@@ -93,8 +93,10 @@ class CompactionOutcome:
         """Describe the outcome."""
         if not self.done:
             return f"not compacted: {self.why}"
-        made = ", ".join(self.outputs)
-        return f"{self.kind} compaction into {made} ({self.rows} rows, {self.bytes_out} bytes)"
+        directories = ", ".join(self.outputs)
+        return (
+            f"{self.kind} compaction into {directories} ({self.rows} rows, {self.bytes_out} bytes)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +173,8 @@ class CompactionFacts:
             return plan
         write_ids = snapshot.write_ids(self.table.ref)
         listing = list_table(self.partition.location)
-        seen = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self._wanted(client, seen), NoCompaction):
+        reader_state = resolve(listing, write_ids, snapshot.txns, self.table.kind)
+        if isinstance(self._wanted(client, reader_state), NoCompaction):
             return plan
         lowest = write_ids.min_open_write_id
         if lowest is not None:
@@ -288,11 +290,6 @@ def read_facts(
 
     If the job only plans, this function ends no entries. `find` gets the pending requests of other
     clients, by partition (None is the whole table), and returns the partitions.
-
-    Raises:
-        MetastoreVersionError: as in `check_can_serve`.
-        OtherOwnerError: the table's directory belongs to another table.
-        MetastoreError: the metastore does not answer, or refuses a call.
     """
     check_can_serve(client, spec.choice)
     neighbours = Neighbours() if neighbours is None else neighbours
@@ -304,13 +301,13 @@ def read_facts(
     # the requests.
     pending = waiting_requests if spec.plan_only else end_dead_entries
     requests = {entry.partition: entry for entry in pending(client, table.ref)}
-    known = snapshot_now(client, [table.ref]).for_compactor()
+    first_snapshot = snapshot_now(client, [table.ref]).for_compactor()
     return [
         CompactionFacts(
             table=table,
             partition=partition,
             spec=spec,
-            known=known,
+            known=first_snapshot,
             request=requests.get(in_queue(partition)),
         )
         for partition in find(requests)
@@ -332,10 +329,10 @@ def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
 
 def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
     """Return the thresholds that apply to a table in this job."""
-    given = GivenThresholds(
+    thresholds = GivenThresholds(
         delta_count=spec.delta_count, delta_ratio=spec.delta_ratio, also_when=spec.also_when
     )
-    return given.policy_for(table)
+    return thresholds.policy_for(table)
 
 
 def why_turned_off(table: TableInfo, spec: CompactSpec) -> str | None:

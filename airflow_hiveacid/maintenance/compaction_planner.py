@@ -103,15 +103,15 @@ class TablesPlan(TablesRun):
 
     def report_due(self) -> None:
         """Add the partitions that are due to the outcomes, because the job only plans."""
-        self.outcomes += [(one.table, one.outcome) for one in self.due]
+        self.outcomes += [(due.table, due.outcome) for due in self.due]
 
     def leave(self, left: Sequence[DueCompaction]) -> None:
         """Leave partitions for a later job, because the window has ended."""
-        for one in left:
+        for due in left:
             self.window_ended = True
-            why = f"{one.outcome.why}; left for a later job, because the window has ended"
-            self.outcomes.append((one.table, replace(one.outcome, why=why)))
-        _warn_of_left([one for one in left if one.is_overdue], "the window has ended")
+            why = f"{due.outcome.why}; left for a later job, because the window has ended"
+            self.outcomes.append((due.table, replace(due.outcome, why=why)))
+        _warn_of_left([due for due in left if due.is_overdue], "the window has ended")
 
     @property
     def of_table(self) -> list[CompactionOutcome]:
@@ -197,17 +197,17 @@ def _is_by_queue(spec: CompactSpec) -> bool:
 def _queued_tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> set[TableRef]:
     """Return the tables with a waiting request or an unfinished entry of ours; skip rebalances."""
     check_can_serve(client, spec.choice)
-    found = set()
+    tables = set()
     for entry in client.show_compactions():
         if not matches(str(entry.table), spec.tables):
             continue
         is_ours = entry.is_at_work and (entry.has_our_worker or entry.waits_for_us)
         if is_ours or (spec.serves(entry.pool) and entry.waits_for_anybody):
-            found.add(entry.table)
+            tables.add(entry.table)
         elif spec.serves(entry.pool) and entry.waits_for_hive:
             name = f"{entry.table} {entry.partition or ''}".rstrip()
             run.skipped[name] = f"only Hive's workers can serve {entry.asked_by}"
-    return found
+    return tables
 
 
 def _check_compactable(table: TableInfo) -> None:
@@ -293,17 +293,17 @@ def _within(run: TablesPlan, max_bytes: int) -> list[DueCompaction]:
     The first one is always chosen, because otherwise no job would ever compact a large partition.
     """
     chosen: list[DueCompaction] = []
-    left: list[DueCompaction] = []
+    remainder: list[DueCompaction] = []
     left_bytes = max_bytes
-    for one in run.due:
-        if chosen and one.outcome.bytes_in > left_bytes:
-            run.outcomes.append((one.table, _left(one.outcome, max_bytes)))
-            left.append(one)
+    for due in run.due:
+        if chosen and due.outcome.bytes_in > left_bytes:
+            run.outcomes.append((due.table, _left(due.outcome, max_bytes)))
+            remainder.append(due)
             continue
-        chosen.append(one)
-        left_bytes -= one.outcome.bytes_in
-    _warn_of_left([one for one in left if one.is_overdue], f"max_bytes={max_bytes} is used up")
-    large = [one for one in left if one.outcome.bytes_in > max_bytes and not one.is_overdue]
+        chosen.append(due)
+        left_bytes -= due.outcome.bytes_in
+    _warn_of_left([due for due in remainder if due.is_overdue], f"max_bytes={max_bytes} is used up")
+    large = [due for due in remainder if due.outcome.bytes_in > max_bytes and not due.is_overdue]
     _warn_of_left(
         large,
         f"each of them reads more than max_bytes={max_bytes}. Such a partition is compacted only if"
@@ -316,25 +316,25 @@ def _warn_of_left(left: Sequence[DueCompaction], why: str) -> None:
     """Log one warning about partitions that are due, but were left; none if there are none."""
     if not left:
         return
-    named = [
-        f"{one.facts.where.name} ({one.outcome.bytes_in} bytes, oldest delta"
-        f" {age_text(one.oldest_delta_s)} old)"
-        for one in left
+    texts = [
+        f"{due.facts.where.name} ({due.outcome.bytes_in} bytes, oldest delta"
+        f" {age_text(due.oldest_delta_s)} old)"
+        for due in left
     ]
     log.warning(
         "%s left although due: %s, because %s",
         several(len(left), "partition"),
-        first_few(named),
+        first_few(texts),
         why,
     )
 
 
 def _left(outcome: CompactionOutcome, max_bytes: int) -> CompactionOutcome:
     if outcome.bytes_in > max_bytes:
-        left = (
+        reason = (
             f"left, because it reads {outcome.bytes_in} bytes, more than max_bytes={max_bytes}."
             " Raise max_bytes, or compact the partition with HiveAcidCompactOperator"
         )
     else:
-        left = f"left for a later job, because max_bytes={max_bytes} is used up"
-    return replace(outcome, why=f"{outcome.why}; {left}")
+        reason = f"left for a later job, because max_bytes={max_bytes} is used up"
+    return replace(outcome, why=f"{outcome.why}; {reason}")

@@ -55,12 +55,12 @@ class TableOrPartition:
     def is_dropped(self, client: MetastorePort) -> bool:
         """Return whether the table or partition no longer exists; False if that is unknown."""
         try:
-            now = client.get_table(self.table.ref)
-            if now.table_id != self.table.table_id:
+            table = client.get_table(self.table.ref)
+            if table.table_id != self.table.table_id:
                 return True
             if self.partition is None or not self.partition.name.columns:
                 return False
-            return not client.get_partitions(now, [self.partition.name])
+            return not client.get_partitions(table, [self.partition.name])
         except TableNotFoundError:
             return True
         except HiveAcidError:
@@ -108,11 +108,7 @@ class TablesRun:
         where: Callable[[_P], TableOrPartition],
         at_once: int = MOST_AT_ONCE,
     ) -> list[tuple[_P, _R]]:
-        """Call `work` on every piece; return the pieces that succeeded, each with its result.
-
-        Raises:
-            CompactionCancelledError, FencedError, TaskKilledError: as in `fail`.
-        """
+        """Call `work` on every piece; return the pieces that succeeded, each with its result."""
         results = each_piece(
             client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name
         )
@@ -133,16 +129,12 @@ class TablesRun:
         tables: Sequence[TableInfo],
         work: Callable[[MetastorePort, TableInfo], _R],
     ) -> list[_R]:
-        """Call `work` on every table, which lists its partitions; return the results.
-
-        Raises:
-            CompactionCancelledError, FencedError, TaskKilledError: as in `fail`.
-        """
-        before = len(self.failed)
+        """Call `work` on every table, which lists its partitions; return the results."""
+        failed_before = len(self.failed)
         succeeded = self.each(
             client, tables, work, where=lambda table: TableOrPartition(table=table)
         )
-        self.unlisted += len(self.failed) - before
+        self.unlisted += len(self.failed) - failed_before
         return [result for _, result in succeeded]
 
     def check(self, spec: TablesSpec, done: Mapping[str, str]) -> None:
@@ -185,9 +177,6 @@ def matching_tables(
 
     The tables that are named without a wildcard are checked before the first one is yielded. `only`
     limits the other tables, as in `transactional_tables`.
-
-    Raises:
-        InputError: a table that is named without a wildcard is missing or of the wrong kind.
     """
     named_tables = _named_tables(client, names, check)
     if not any(map(is_pattern, names)):
@@ -226,6 +215,6 @@ def _named_tables(
 
 def grouped(tables: Iterable[TableInfo]) -> Iterator[Sequence[TableInfo]]:
     """Yield the tables in groups whose snapshots fit into memory."""
-    left = iter(tables)
-    while group := tuple(islice(left, _TABLES_IN_GROUP)):
+    remainder = iter(tables)
+    while group := tuple(islice(remainder, _TABLES_IN_GROUP)):
         yield group

@@ -83,9 +83,6 @@ class Overview:
             client: the metastore.
             table: the table.
             notes: the table's notes; if None, they are read again.
-
-        Raises:
-            StorageError: the notes cannot be listed.
         """
         notes = VersionNotes.of(table).listed_once() if notes is None else notes
         files = HiddenFiles(table.location) if notes.files is None else notes.files
@@ -120,10 +117,6 @@ def with_past(
 
     Returns:
         The table, possibly with changed parameters, and its overview.
-
-    Raises:
-        ConfigurationError: the time in the table's parameter is invalid.
-        StorageError: notes cannot be read or written.
     """
     notes = VersionNotes.of(table).listed_once()
     has_terms = readable_for(table.parameters) is not None or notes.is_kept() or notes.tags()

@@ -59,12 +59,8 @@ def cleaning_result(job: JobSpec, spec: CleanSpec, run: TablesCleaning) -> JobRe
 
 
 def compaction_result(job: JobSpec, spec: CompactSpec, run: TablesPlan) -> JobResult:
-    """Return the result of a compaction, or of its plan.
-
-    Raises:
-        ConfigurationError: the conflict policy of a job's only table is invalid.
-    """
-    done = [outcome for _, outcome in run.outcomes if outcome.done]
+    """Return the result of a compaction, or of its plan."""
+    compacted = [outcome for _, outcome in run.outcomes if outcome.done]
     details: dict[str, JsonValue]
     if run.table is not None:
         parameters, default = run.table.parameters, job.default_conflict_policy
@@ -85,12 +81,12 @@ def compaction_result(job: JobSpec, spec: CompactSpec, run: TablesPlan) -> JobRe
     return JobResult(
         kind=job.kind,
         job_key=job.job_key,
-        status=_status(is_plan=spec.plan_only, is_done=bool(done)),
+        status=_status(is_plan=spec.plan_only, is_done=bool(compacted)),
         table=spec.target,
-        txn_id=done[0].txn_id if of_table and len(done) == 1 else None,
+        txn_id=compacted[0].txn_id if of_table and len(compacted) == 1 else None,
         partitions=tuple(o.partition for o in of_table if o.done and o.partition),
-        files=sum(outcome.files for outcome in done),
-        size_bytes=sum(outcome.bytes_out for outcome in done),
+        files=sum(outcome.files for outcome in compacted),
+        size_bytes=sum(outcome.bytes_out for outcome in compacted),
         details=details,
     )
 

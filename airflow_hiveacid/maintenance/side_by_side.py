@@ -61,34 +61,34 @@ def each_piece(
     pieces that were not started get the same error. `name` names a piece in the log.
     """
     # A pool's queue of millions of pieces would take gigabytes, so each thread takes the next one.
-    left = _Left(range(len(pieces)))
-    found: dict[int, _R | HiveAcidError] = {}
+    queue = _Left(range(len(pieces)))
+    results: dict[int, _R | HiveAcidError] = {}
     connections = _Connections(client)
 
     def next_ones() -> None:
-        with left.dropped_after_error():
-            for number in left:
+        with queue.dropped_after_error():
+            for number in queue:
                 try:
                     with connections.one() as own:
-                        found[number] = work(own, pieces[number])
-                    left.note_success()
+                        results[number] = work(own, pieces[number])
+                    queue.note_success()
                 except HiveAcidError as error:
                     log.warning("%s failed: %s", name(pieces[number]), error)
-                    found[number] = error
-                    found.update(dict.fromkeys(left.ended_by(error), error))
+                    results[number] = error
+                    results.update(dict.fromkeys(queue.ended_by(error), error))
                 except Exception as error:  # one piece must not end the others
                     log.exception("%s failed", name(pieces[number]))
-                    found[number] = typed(error)
+                    results[number] = typed(error)
 
     threads = max(1, min(at_once, MOST_AT_ONCE, len(pieces)))
     try:
         # An error such as the end of the task's time must not wait for the other pieces.
-        with ThreadPoolExecutor(threads) as pool, left.dropped_after_error():
+        with ThreadPoolExecutor(threads) as pool, queue.dropped_after_error():
             for thread in [pool.submit(next_ones) for _ in range(threads)]:
                 thread.result()
     finally:
         connections.close()
-    return [found[number] for number in range(len(pieces))]
+    return [results[number] for number in range(len(pieces))]
 
 
 class _Left:

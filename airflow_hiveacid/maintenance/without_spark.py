@@ -29,11 +29,7 @@ log = logging.getLogger("hiveacid")
 def clean_on_worker(
     client: MetastorePort, job: JobSpec, spec: CleanSpec, on_step: Callable[[str], None]
 ) -> JobResult:
-    """Clean the tables of `spec`, or plan the cleaning, and return the result.
-
-    Raises:
-        HiveAcidError: as in `clean_tables`.
-    """
+    """Clean the tables of `spec`, or plan the cleaning, and return the result."""
     _warn(client)
     return cleaning_result(job, spec, clean_tables(client, spec, on_step))
 
@@ -45,10 +41,6 @@ def nothing_to_compact(client: MetastorePort, job: JobSpec, spec: CompactSpec) -
     partitions cannot be planned, because the others may be due. It is also None if the user has
     requested minor or major compactions, which may wait for another client's compaction. If the
     job's window ends during the plan, the partitions that are due are left.
-
-    Raises:
-        HiveAcidError: as in `plan_tables`, or the only table or partition cannot be planned.
-        PartitionsFailedError: with `plan_only`, one of several cannot be planned.
     """
     if not spec.plan_only and spec.choice.insists:
         return None

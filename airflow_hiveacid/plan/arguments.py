@@ -136,22 +136,13 @@ def or_left_out(read: Callable[[Any, str], _T]) -> Callable[[Any, str], _T | Non
 
 
 def table_name(value: str, argument: str = "table") -> str:
-    """Return a full table name in the metastore's spelling.
-
-    Raises:
-        InvalidNameError: the name is not of the form `db.table`.
-    """
+    """Return a full table name in the metastore's spelling."""
     with _named(argument):
         return str(TableRef.parse(text(value, argument)))
 
 
 def table_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """Return a list of full table names.
-
-    Raises:
-        ConfigurationError: the value is not a list, or an entry is not a string.
-        InvalidNameError: an entry is not of the form `db.table`.
-    """
+    """Return a list of full table names."""
     return tuple(table_name(name, argument) for name in names(value, argument))
 
 
@@ -160,7 +151,6 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
 
     Raises:
         ConfigurationError: the value is not a string.
-        InvalidNameError: a component has no `=`.
     """
     if value and not isinstance(value, str):
         raise ConfigurationError(
@@ -227,11 +217,7 @@ def assignments(value: object, argument: str) -> dict[str, str]:
 
 
 def column_types(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from columns to Hive types, in the given order.
-
-    Raises:
-        InputError: the value is not a mapping of strings, or a type is not a Hive type.
-    """
+    """Return a mapping from columns to Hive types, in the given order."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
     given = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
@@ -299,11 +285,7 @@ def truth(value: object, argument: str) -> bool:
 
 
 def delta_count(value: float | str | None, argument: str) -> int | Off | None:
-    """Return a threshold for the number of delta directories; see `GivenThresholds`.
-
-    Raises:
-        ConfigurationError: the value is neither a whole number of 1 or more, nor `off`, nor None.
-    """
+    """Return a threshold for the number of delta directories; see `GivenThresholds`."""
     if value is None:
         return None
     if _is_off(value):
@@ -312,12 +294,7 @@ def delta_count(value: float | str | None, argument: str) -> int | Off | None:
 
 
 def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
-    """Return a threshold for the bytes of deltas as a share of the base's bytes.
-
-    Raises:
-        ConfigurationError: the value is neither a number above 0 and at most 1, nor `off`, nor
-            None.
-    """
+    """Return a threshold for the bytes of deltas as a share of the base's bytes."""
     if value is None:
         return None
     if _is_off(value):
@@ -360,11 +337,7 @@ def thresholds(
     ratio: float | str | None,
     also: Mapping[str, float | str] | str | None = None,
 ) -> GivenThresholds:
-    """Return the thresholds in the arguments `delta_count`, `delta_ratio` and `also_when`.
-
-    Raises:
-        ConfigurationError: a threshold is invalid, or all are off.
-    """
+    """Return the thresholds in the arguments `delta_count`, `delta_ratio` and `also_when`."""
     return GivenThresholds(
         delta_count=delta_count(count, "delta_count"),
         delta_ratio=delta_ratio(ratio, "delta_ratio"),
@@ -377,11 +350,7 @@ def _is_off(value: float | str) -> bool:
 
 
 def health_limit(value: float | str | None, argument: str) -> float | None:
-    """Return the value of a health limit, or None; `argument` is a field of `HealthLimits`.
-
-    Raises:
-        ConfigurationError: the value is not above 0, or is not whole although the limit is a count.
-    """
+    """Return the value of a health limit, or None; `argument` is a field of `HealthLimits`."""
     if value is None:
         return None
     is_any_number = argument in ("delta_ratio", "oldest_transaction_s")
@@ -392,11 +361,7 @@ def health_limit(value: float | str | None, argument: str) -> float | None:
 
 
 def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
-    """Return the health limits in a mapping whose keys are fields of `HealthLimits`.
-
-    Raises:
-        ConfigurationError: a limit is invalid, or all limits are None.
-    """
+    """Return the health limits in a mapping whose keys are fields of `HealthLimits`."""
     given = known_keys(HealthLimits, value, argument)
     found = {name: health_limit(one, name) for name, one in given.items() if one is not None}
     limits: dict[str, Any] = {**found}
@@ -404,11 +369,7 @@ def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
 
 
 def lock_type(value: str, argument: str) -> str:
-    """Return the type of a lock in Hive's words, such as `shared_write`.
-
-    Raises:
-        ConfigurationError: there is no such type of lock.
-    """
+    """Return the type of a lock in Hive's words, such as `shared_write`."""
     return choice(LockType, value, argument).value
 
 
@@ -438,11 +399,7 @@ def window_end(value: str | None, argument: str) -> WindowEnd | None:
 
 
 def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
-    """Return a conflict policy by its name, or None.
-
-    Raises:
-        ConfigurationError: no policy has that name.
-    """
+    """Return a conflict policy by its name, or None."""
     return choice(ConflictPolicy, value, argument) if value else None
 
 
@@ -459,22 +416,14 @@ def version(value: int | str, argument: str) -> int:
 
 
 def moment(value: datetime | str, argument: str) -> datetime | None:
-    """Return a time; a string is ISO 8601 with a time zone.
-
-    Raises:
-        ConfigurationError: the value is not a time, or has no time zone.
-    """
+    """Return a time; a string is ISO 8601 with a time zone."""
     if not isinstance(value, datetime):
         text(value, argument)
     return VersionSpec.of(timestamp=value).timestamp
 
 
 def tag_name(value: str, argument: str) -> str:
-    """Return the name of a tag.
-
-    Raises:
-        ConfigurationError: the value is not a valid name.
-    """
+    """Return the name of a tag."""
     return VersionSpec.of(tag=text(value, argument)).tag or ""
 
 

@@ -38,11 +38,7 @@ _DURATION: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})s?", re.I
 
 
 def readable_for(parameters: Mapping[str, str]) -> float | None:
-    """Return the seconds for which past versions stay readable; None if the parameter is not set.
-
-    Raises:
-        ConfigurationError: the value is not a duration.
-    """
+    """Return the seconds for which past versions stay readable; None if the parameter is not set."""
     text = parameters.get(READABLE_FOR)
     return None if text is None else duration(text, f"table parameter {READABLE_FOR}")
 

@@ -29,7 +29,6 @@ from airflow_hiveacid.plan.thresholds import (
 )
 
 if TYPE_CHECKING:
-
     from airflow_hiveacid.plan.thresholds import Measured, Scalar
 
 LIMITS: Final = (

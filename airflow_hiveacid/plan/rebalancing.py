@@ -45,8 +45,6 @@ def check_rebalanceable(table: TableInfo, order_by: Sequence[str]) -> None:
     """Raise an error if a table cannot be rebalanced in this order.
 
     Raises:
-        NotTransactionalError, InsertOnlyTableError, SortedTableError: the table is not full ACID,
-            or is sorted.
         UnsupportedTableError: the table is bucketed, or not stored as ORC.
         UnknownColumnError: the table has no such column, or it is a partition column.
         ConfigurationError: values of a column have no order.

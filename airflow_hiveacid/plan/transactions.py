@@ -77,8 +77,6 @@ def check_order(steps: Sequence[Step]) -> None:
 
     Raises:
         StatementOrderError: a change follows an overwrite of the same partition or table.
-        SharedTargetError: two INSERTs of a multi-insert write to one partition or table, and at
-            least one of them overwrites it.
         ConfigurationError: the transaction has no statement, or too many for distinct row IDs.
     """
     if not 0 < len(steps) <= MOST_STATEMENTS:

@@ -62,32 +62,19 @@ _LATER_SOURCE: Final = {
 
 
 def check_source_early(early: EarlyChecks, value: object) -> None:
-    """Check the keys of a source, and the values without templates.
-
-    Raises:
-        ConfigurationError: a key is unknown; a value has the wrong type; or the mapping does not
-            have exactly one source of rows.
-    """
+    """Check the keys of a source, and the values without templates."""
     early.check(source_spec, source=_settled_part(SourceSpec, value, _LATER_SOURCE))
 
 
 def check_clauses_early(early: EarlyChecks, value: object) -> None:
-    """Check the keys of WHEN clauses, and the values without templates.
-
-    Raises:
-        ConfigurationError: see `merge_clause`.
-    """
+    """Check the keys of WHEN clauses, and the values without templates."""
     if isinstance(value, list | tuple):
         value = [_settled_part(MergeClause, clause, _later_clause(clause)) for clause in value]
     early.check(merge_clauses, clauses=value)
 
 
 def check_partition_early(early: EarlyChecks, value: object, nulls: Collection[str]) -> None:
-    """Check the values of a static partition that contain no templates.
-
-    Raises:
-        ConfigurationError: see `partition_values`.
-    """
+    """Check the values of a static partition that contain no templates."""
     if isinstance(value, Mapping):
         value = {column: entry for column, entry in value.items() if is_settled(entry)}
     early.check(bind(partition_values, nulls=nulls), partition=value)
@@ -97,11 +84,6 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
     """Convert a mapping to a `SourceSpec`; its keys are the fields of the spec.
 
     Beside `table`, one of the keys `version`, `timestamp` and `tag` may select the version to read.
-
-    Raises:
-        ConfigurationError: a key is unknown; a value has the wrong type; or the mapping does not
-            have exactly one source of rows.
-        InvalidNameError: the table's name is not of the form `db.table`.
     """
     _check_no_parameters(value, argument)
     _check_no_none(value, argument)

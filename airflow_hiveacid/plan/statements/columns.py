@@ -69,10 +69,6 @@ def check_columns(
         table: the statement's table, without its constraints.
         spec: the statement.
         columns: the columns of its source; None if they are unknown.
-
-    Raises:
-        UnknownColumnError, ColumnUpdateError, ConfigurationError: see `resolve_insert`,
-            `resolve_merge`, `resolve_update`, `check_truncate` and `check_load`.
     """
     match spec:
         case InsertSpec():
@@ -101,7 +97,6 @@ def check_load(table: TableInfo, spec: LoadSpec) -> None:
 
     Raises:
         ConfigurationError: the table is bucketed, or a partition column has no value.
-        UnknownColumnError: the partition clause has a column that is not a partition column.
     """
     if table.num_buckets:
         raise ConfigurationError(
@@ -121,7 +116,6 @@ def check_truncate(table: TableInfo, spec: TruncateSpec) -> None:
     """Raise an error if the partition of a TRUNCATE is invalid, or contains NULL as in no SQL text.
 
     Raises:
-        UnknownColumnError: the partition clause has a column that is not a partition column.
         ConfigurationError: a value is NULL.
     """
     require_partition_columns(table, spec.partition)

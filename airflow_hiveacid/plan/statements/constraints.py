@@ -107,9 +107,6 @@ def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_te
     """Return an expression: the column's default if `flag` is the string `true`, else `given`.
 
     `is_text` is True if the value of `given` is a string, even if the column has a different type.
-
-    Raises:
-        UnsupportedTableError: see `value_or_default`.
     """
     default = value_or_default(table, column, DEFAULT)
     if is_text:
@@ -176,11 +173,7 @@ def _rendered(tokens: Sequence[_Token]) -> str:
 
 
 def checks_of(table: TableInfo) -> tuple[Check, ...]:
-    """Return the CHECK constraints of a table.
-
-    Raises:
-        UnsupportedTableError: only Hive can evaluate a constraint.
-    """
+    """Return the CHECK constraints of a table."""
     return tuple(_check(table, name, text) for name, text in table.constraints.checks.items())
 
 

@@ -76,7 +76,6 @@ def check_changeable(table: TableInfo, operation: str) -> None:
 
     Raises:
         NotTransactionalError, InsertOnlyTableError, SortedTableError, UnsupportedTableError: the
-        table cannot be changed.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
@@ -129,11 +128,7 @@ def check_insertable(table: TableInfo) -> None:
 
 
 def check_cleanable(table: TableInfo) -> None:
-    """Raise an error if a table is neither insert-only nor a full-ACID table that we can change.
-
-    Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: see `check_changeable`.
-    """
+    """Raise an error if a table is neither insert-only nor a full-ACID table that we can change."""
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "cleaning")
 
@@ -330,7 +325,6 @@ def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
     """Return an UPDATE as a single resolved clause.
 
     Raises:
-        UnknownColumnError, ColumnUpdateError: see `resolve_merge`.
         ConfigurationError: nothing is assigned.
     """
     if not spec.set:
@@ -369,7 +363,6 @@ def resolve_insert(
     target columns. A column without a value gets its default.
 
     Raises:
-        UnknownColumnError: the table does not have a given column or a column of the source.
         ConfigurationError: a column is given twice, the numbers of columns differ, or the PARTITION
             clause does not match the table's partition columns.
     """
@@ -399,11 +392,7 @@ def resolve_insert(
 
 
 def check_named_columns(table: TableInfo, spec: InsertSpec) -> None:
-    """Raise an error if an INSERT names a wrong column, independent of its source's columns.
-
-    Raises:
-        UnknownColumnError, ConfigurationError: see `resolve_insert`.
-    """
+    """Raise an error if an INSERT names a wrong column, independent of its source's columns."""
     fixed = {name.lower(): value for name, value in spec.partition.items()}
     require_partition_columns(table, fixed)
     _targets(table, spec, fixed, ())

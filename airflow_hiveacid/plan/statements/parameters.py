@@ -62,11 +62,7 @@ class Later(Parameter):
 
 
 def read_parameters(value: object, argument: str = "parameters") -> dict[str, Parameter]:
-    """Convert a mapping from names to values into typed parameters by name.
-
-    Raises:
-        ConfigurationError: `value` is not a mapping, a name is invalid, or a type is unknown.
-    """
+    """Convert a mapping from names to values into typed parameters by name."""
     return {
         name: parameter_of(given, f"{argument}[{name!r}]")
         for name, given in _by_name(value, argument).items()
@@ -92,9 +88,6 @@ def with_parameters(
         given: all parameters.
         argument: the argument's name for error messages; None if the SQL parser has already checked
             that each marker has a value.
-
-    Raises:
-        ConfigurationError: the SQL uses a parameter that is not given.
     """
     found, names = _bound(job, given, argument)
     return found, names  # type: ignore[return-value]  # of the same kind
@@ -115,11 +108,7 @@ def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -
 
 
 def job_with(job: _J, value: object, argument: str = "parameters") -> _J:
-    """Return a copy of a job with these parameters; its SQL must use all of them.
-
-    Raises:
-        ConfigurationError: see `read_parameters`, `with_parameters` and `check_all_used`.
-    """
+    """Return a copy of a job with these parameters; its SQL must use all of them."""
     given = read_parameters(value, argument)
     found, used = with_parameters(job, given, argument)
     check_all_used(given, used, argument)
@@ -127,11 +116,7 @@ def job_with(job: _J, value: object, argument: str = "parameters") -> _J:
 
 
 def where_parameters(where: str | None, value: object) -> dict[str, Parameter]:
-    """Return the parameters for one condition; the condition must use all of them.
-
-    Raises:
-        ConfigurationError: see `job_with`.
-    """
+    """Return the parameters for one condition; the condition must use all of them."""
     given = read_parameters({} if value is None else value)
     found = _chosen([where], given, "parameters")
     check_all_used(given, found, "parameters")
@@ -154,9 +139,6 @@ def check_early(
         texts: the SQL strings that can use parameters; they may also contain templates.
         argument: the argument's name in errors.
         others: further parameters, which the SQL strings may use but need not use.
-
-    Raises:
-        ConfigurationError: see `job_with`.
     """
     check_values_early(early, value, argument)
     if not isinstance(value, Mapping):
@@ -174,11 +156,7 @@ def check_early(
 
 
 def check_values_early(early: EarlyChecks, value: object, argument: str = "parameters") -> None:
-    """Check the names of parameters, and the values that are known before the task runs.
-
-    Raises:
-        ConfigurationError: see `read_parameters`.
-    """
+    """Check the names of parameters, and the values that are known before the task runs."""
     if isinstance(value, Mapping):
         early.check(_by_name, **{argument: dict.fromkeys(value, 0)})
         value = {name: given for name, given in value.items() if is_settled(given)}

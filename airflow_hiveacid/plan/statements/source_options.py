@@ -73,11 +73,7 @@ def check_location(location: str | None, argument: str) -> None:
 
 
 def secret_of(name: str, value: str) -> SecretSource | None:
-    """Return the location of an option's secret, or None if the option's name suggests no secret.
-
-    Raises:
-        ConfigurationError: the value is not a location, so it may be the secret itself.
-    """
+    """Return the location of an option's secret, or None if the option's name suggests no secret."""
     return SecretSource.parse(value) if suggests_secret(name) else None
 
 

@@ -39,12 +39,7 @@ _PARTS_PER_CORE: Final = 3
 
 
 def compact_buckets(spark: SparkSession, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
-    """Compact the buckets of one directory in Spark tasks, and return the staged files.
-
-    Raises:
-        HiveAcidError: a task raised this error, or the footers of a large bucket cannot be read.
-        JobFailedError: Spark failed for another reason.
-    """
+    """Compact the buckets of one directory in Spark tasks, and return the staged files."""
     split, rest = _split_large(spark, works)
     if split:
         parts = [part for one in split for part in one.parts]
@@ -58,12 +53,7 @@ def compact_buckets(spark: SparkSession, works: Sequence[BucketCompaction]) -> l
 def compact_plain_files(
     spark: SparkSession, works: Sequence[PlainCompaction]
 ) -> list[CompactedFile]:
-    """Combine files of an insert-only table in Spark tasks, and return the staged files.
-
-    Raises:
-        HiveAcidError: a task raised this error.
-        JobFailedError: Spark failed for another reason.
-    """
+    """Combine files of an insert-only table in Spark tasks, and return the staged files."""
     return _results(spark, _compact_plain, works)
 
 

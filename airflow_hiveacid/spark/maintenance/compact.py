@@ -112,11 +112,7 @@ class Compactor:
         shared: SharedNotes,
         window: Window,
     ) -> Self:
-        """Return a job's compactor for one thread; its steps fail once the window stops it.
-
-        Raises:
-            ConfigurationError: the table's conflict policy is invalid.
-        """
+        """Return a job's compactor for one thread; its steps fail once the window stops it."""
         return cls(
             spark=job.spark,
             client=client,
@@ -131,10 +127,6 @@ class Compactor:
         """Compact the partition, if it is due and no other compactor works on it.
 
         A failure that the same files would cause again is counted (`maintenance.pauses`).
-
-        Raises:
-            CompactionNotDoneError: the user requested a minor or major compaction, and something
-                prevents it.
         """
         wanted = self.facts.plan(self.client)
         if isinstance(wanted, NoCompaction):

@@ -64,12 +64,7 @@ class ConversionSurvey:
         return self.client.get_table(self.ref)
 
     def plan(self) -> ConversionOutcome:
-        """Return the outcome that a conversion would have now.
-
-        Raises:
-            ConversionRefusedError: the table cannot be converted.
-            StorageError: the table's directories cannot be read.
-        """
+        """Return the outcome that a conversion would have now."""
         table = self.table()
         if table.kind is KINDS[self.to]:
             return self.nothing(table)

@@ -39,12 +39,7 @@ class WayBack:
     guard: Callable[[], None]
 
     def recover(self) -> None:
-        """Finish or undo a conversion that was killed.
-
-        Raises:
-            ConversionRefusedError: the table was written after that conversion.
-            HiveAcidError: recovery failed.
-        """
+        """Finish or undo a conversion that was killed."""
         table = self.survey.table()
         note = ConversionNote.read(table.location)
         if note is None:

@@ -77,11 +77,7 @@ class Exchange:
         return kept_table(self.ref)
 
     def recover(self) -> None:
-        """Rename the copy to the table's name, if an earlier job was killed before this rename.
-
-        Raises:
-            HiveAcidError: the rename failed.
-        """
+        """Rename the copy to the table's name, if an earlier job was killed before this rename."""
         kept = found_table(self.client, self.kept)
         if kept is None or found_table(self.client, self.ref) is not None:
             return

@@ -44,9 +44,7 @@ def prove_erasure(job: JobContext) -> JobResult:
     """Look for the rows in every file; return the document in the result's `details`.
 
     Raises:
-        InputError: the table is not transactional, or the condition is wrong.
         ErasureNotProvedError: files kept appearing.
-        StorageError: a directory cannot be listed.
     """
     spec = job.job_of(ProveErasureSpec)
     table = job.client.get_table(TableRef.parse(spec.target))

@@ -92,12 +92,7 @@ class Replacement:
         give_up(location, dead)
 
     def publish(self) -> None:
-        """Publish the result of the compaction.
-
-        Raises:
-            DirectoryExistsError: a directory already exists; it was not changed.
-            StorageError: a rename failed.
-        """
+        """Publish the result of the compaction."""
         self._publication.publish(self.directories)
 
     def take_back(self) -> None:

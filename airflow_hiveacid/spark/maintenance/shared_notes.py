@@ -52,9 +52,6 @@ class SharedNotes:
             state: the partition's state.
             write_ids: the table's write IDs in the snapshot of `state`.
             txns: the transactions in that snapshot.
-
-        Raises:
-            StorageError: the ledger cannot be listed, or an entry cannot be read or written.
         """
         location = state.location.rstrip("/")
         with self._lock:

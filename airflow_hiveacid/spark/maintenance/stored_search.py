@@ -108,11 +108,7 @@ class StoredSearch:
         return tuple(column for at, column in enumerate(every) if at in found.uses)
 
     def look(self, files: Sequence[StoredFile]) -> dict[StoredFile, Looked]:
-        """Look at each file.
-
-        Raises:
-            StoreUnavailableError: the store cannot be reached.
-        """
+        """Look at each file."""
         names = tuple(dict.fromkeys(f.name for f in files if f.name is not None))
         left = partitions_where(self.spark, self.table, names, self.where, self.moment)
         _ = self._ranges  # before the threads need them
