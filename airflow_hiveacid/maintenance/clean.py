@@ -207,7 +207,6 @@ class Cleaner:
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
     def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
-        """Return the open transactions that may read the table."""
         return possible_readers(self.client, self.table.ref, txns, now_s=self.now_s)
 
     def _without_shared(self, partition: PartitionInfo, plan: CleaningPlan) -> CleaningPlan:
@@ -297,13 +296,8 @@ class Cleaner:
         A transaction that reads an earlier version reads our notes first. So files are kept for
         transactions that may have read the notes before the horizon was written. The cleaner reads
         tags after it has written the horizon. `versions.tags.make_tag` reads horizons after it has
-        written its tag. So this method sees the tag, or `make_tag` sees the horizon.
-
-        Args:
-            partition: the partition to clean.
-            plan: the files to remove.
-            seen: the partition's notes; this method adds a note of the horizon.
-            past: the notes on the table's past versions.
+        written its tag. So this method sees the tag, or `make_tag` sees the horizon. A note of the
+        horizon is added to `seen`.
         """
         if not any(r.replaced_by for r in plan.remove) or not past.is_kept():
             return plan, None
@@ -373,7 +367,6 @@ class Cleaner:
 
     @property
     def _tags(self) -> dict[str, Tag] | None:
-        """The tags that were read when the run began."""
         return None if self.overview is None else dict(self.overview.tags)
 
     def clean_staging(self) -> CleaningOutcome:
@@ -395,11 +388,8 @@ class Cleaner:
 
         Such a file belongs to no version of the table, so neither tags nor horizons need it. The
         cleaner waits for a day after it first wanted to remove the file, and for the readers that
-        were open then.
-
-        Args:
-            partitions: the table's partitions. If there are unknown paths, the partitions are read
-                again, because a writer may have added some.
+        were open then. If there are unknown paths, the partitions are read again, because a writer
+        may have added some.
         """
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
         unknown, listing = unknown_between(self.table, partitions, self.now_s())
@@ -508,13 +498,10 @@ class Cleaner:
         return state, listing
 
     def _table_now(self) -> TableInfo:
-        """Return the table's current definition; the files and write IDs belong to this table.
+        """Return the table's current definition, if it is still the table that is cleaned.
 
         A run may reach a partition long after its beginning. Meanwhile, the owner may have turned
-        off the cleaning.
-
-        Raises:
-            TableChangedError: the table was dropped and created again meanwhile.
+        off the cleaning, or dropped the table and created it again.
         """
         table = self.client.get_table(self.table.ref)
         if table.table_id != self.table.table_id:
@@ -599,14 +586,9 @@ def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
 def forget_unreadable(
     table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
 ) -> None:
-    """Remove month-old notes of commits whose versions are no longer readable.
+    """Remove month-old notes of commits whose versions are no longer readable; bundle the others.
 
-    Bundle the notes of other commits.
-
-    Args:
-        table: the table, after all its partitions were cleaned.
-        outcomes: the outcomes of its partitions.
-        notes: the table's notes; if None, they are read again.
+    `outcomes` are those of all partitions of the table. If `notes` is None, they are read again.
     """
     oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
     if oldest:
@@ -645,18 +627,11 @@ def _held_or_read(
 ) -> dict[str, str]:
     """Return the replaced paths that a current or recent tag needs, with a reason for each.
 
-    As long as a tag exists, a transaction that reads the tag's version may begin. Such a
-    transaction may begin even if the version's files were replaced long ago, or if the version is
-    older than the horizon. So a path without its tag is kept for some time: until all transactions
-    have ended that were open when a cleaner first noticed the missing tag.
-
-    Args:
-        state: the partition's state, with the replaced paths.
-        held: the paths that tags keep, and the reason for each.
-        seen: the notes of the partition. This function updates the notes on tags.
-        readers: open transactions that may read the table. The readers were requested after the
-            tags were read.
-        note: the current time, and the high watermark of `readers`.
+    As long as a tag exists, a transaction that reads the tag's version may begin, even if the
+    version's files were replaced long ago, or if the version is older than the horizon. So a path
+    without its tag is kept until all transactions have ended that were open when a cleaner first
+    noticed the missing tag. `readers` were requested after the tags were read. The notes of the
+    partition, `seen`, are updated.
     """
     reasons: dict[str, str] = {}
     for path, _, _ in replaced(state):

@@ -110,12 +110,7 @@ class TableCleaning:
     def finish(
         self, client: MetastorePort, outcomes: Sequence[CleaningOutcome]
     ) -> list[CleaningOutcome]:
-        """Clean the table's other places; return one outcome for each.
-
-        Args:
-            client: the metastore.
-            outcomes: the outcomes of all partitions.
-        """
+        """Clean the table's other places after its partitions; return one outcome for each."""
         is_whole = self.spec.partition is None
         if is_whole and not self.spec.plan_only:
             forget_unreadable(self.table, outcomes, self.overview.notes)
@@ -269,8 +264,6 @@ def _clean(  # noqa: PLR0913, PLR0917 - a group, and what all groups share
     on_step: Callable[[str], None],
     neighbours: Neighbours,
 ) -> None:
-    """Clean a group of tables; keep only the totals of each table."""
-
     def begun(own: MetastorePort, table: TableInfo) -> TableCleaning:
         return TableCleaning.of(own, table.ref, spec, on_step, neighbours)
 

@@ -259,7 +259,6 @@ def _requested(
 
 
 def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: TablesPlan) -> None:
-    """Plan every partition."""
     run.partitions += len(partitions)
     for facts, plan in run.each(client, partitions, _due, where=lambda facts: facts.where):
         if isinstance(plan, DueCompaction):
@@ -274,7 +273,6 @@ def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: Tab
 
 
 def _due(client: MetastorePort, facts: CompactionFacts) -> DueCompaction | NoCompaction:
-    """Return the compaction that is due, or the reason why none is."""
     plan = facts.plan(client)
     if not isinstance(plan, CompactionPlan):
         return plan
@@ -313,7 +311,6 @@ def _within(run: TablesPlan, max_bytes: int) -> list[DueCompaction]:
 
 
 def _warn_of_left(left: Sequence[DueCompaction], why: str) -> None:
-    """Log one warning about partitions that are due, but were left; none if there are none."""
     if not left:
         return
     texts = [

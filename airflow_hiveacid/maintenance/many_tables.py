@@ -140,9 +140,7 @@ class TablesRun:
     def check(self, spec: TablesSpec, done: Mapping[str, str]) -> None:
         """Raise an error if a table or partition failed.
 
-        Args:
-            spec: the spec of the job.
-            done: the outcomes of the other tables or partitions as text, by name.
+        `done` has the outcomes of the other tables or partitions as text, by name.
 
         Raises:
             HiveAcidError: the job's only table or only partition failed.
@@ -206,7 +204,6 @@ def matching_tables(
 def _named_tables(
     client: MetastorePort, names: Sequence[str], check: Callable[[TableInfo], None]
 ) -> dict[TableRef, TableInfo]:
-    """Return the tables that are named without a wildcard, each checked."""
     tables = [client.get_table(TableRef.parse(name)) for name in names if not is_pattern(name)]
     for table in tables:
         check(table)

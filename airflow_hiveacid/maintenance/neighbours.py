@@ -48,12 +48,8 @@ class Neighbours:
     ) -> str | None:
         """Return why a table does not have its directories alone, or None if it has.
 
-        A flat table around the table's directory does not count: the table's files are its own.
-
-        Args:
-            client: the metastore.
-            table: the table.
-            locations: the locations of the table's partitions.
+        `locations` are those of its partitions. A flat table around the table's directory does not
+        count: the table's files are its own.
         """
         mine = [identities(location) for location in _outermost(table, locations)]
         for neighbour, place in self._others(client, table):
@@ -81,13 +77,9 @@ class Neighbours:
     ) -> str | None:
         """Return which other table or partition may contain a path, or None if none does.
 
-        Args:
-            client: the metastore.
-            table: the table to which the path seems to belong.
-            path: the path's URI.
-            is_flat: whether tables without transactions and the table's own partitions count, too:
-                they do not read deltas of write IDs that they do not know.
-            partition: the table's own partition to which the path belongs; it does not count.
+        With `is_flat`, tables without transactions and the table's own partitions count, too: they
+        do not read deltas of write IDs that they do not know. `partition`, the table's own
+        partition to which the path belongs, does not count.
         """
         path_place = identities(path)
         tables = [(table, identities(table.location))] if is_flat and table.is_partitioned else []

@@ -79,10 +79,7 @@ class Overview:
     ) -> Overview:
         """Read all facts; read the queue first, so that the snapshot covers every queue entry.
 
-        Args:
-            client: the metastore.
-            table: the table.
-            notes: the table's notes; if None, they are read again.
+        If `notes` is None, the table's notes are read again.
         """
         notes = VersionNotes.of(table).listed_once() if notes is None else notes
         files = HiddenFiles(table.location) if notes.files is None else notes.files
@@ -113,11 +110,7 @@ class Overview:
 def with_past(
     client: MetastorePort, table: TableInfo, *, plan_only: bool
 ) -> tuple[TableInfo, Overview]:
-    """Update the notes on the table's past versions; return the table and its overview.
-
-    Returns:
-        The table, possibly with changed parameters, and its overview.
-    """
+    """Update the notes on a table's past versions; return the changed table and its overview."""
     notes = VersionNotes.of(table).listed_once()
     has_terms = readable_for(table.parameters) is not None or notes.is_kept() or notes.tags()
     now_s = server_now(client) if has_terms else None

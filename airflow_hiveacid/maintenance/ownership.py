@@ -106,12 +106,7 @@ def check_known_writes(
 ) -> None:
     """Check that this metastore has allocated the IDs in the names of a table's directories.
 
-    Args:
-        client: the metastore.
-        table: the table.
-        listing: the listing of the table, or of a partition.
-        write_ids: a list of the table's write IDs. Later write IDs are looked up.
-        txns: a list of transactions. Later transactions are looked up.
+    IDs that are later than those of `write_ids` and `txns` are looked up.
 
     Raises:
         OtherOwnerError: another metastore has allocated an ID.
@@ -178,7 +173,6 @@ def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
 
 
 def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:
-    """Return whether the noted table still has this directory."""
     try:
         table = client.get_table(owner.table)
     except (TableNotFoundError, UnsupportedTableError):  # a view may have the name by now

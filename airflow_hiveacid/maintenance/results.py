@@ -92,7 +92,6 @@ def compaction_result(job: JobSpec, spec: CompactSpec, run: TablesPlan) -> JobRe
 
 
 def _tables_of(run: TablesRun) -> dict[str, JsonValue]:
-    """Return what the results of all jobs of many tables contain."""
     return {
         "tables": run.tables,
         "partitions": run.partitions,

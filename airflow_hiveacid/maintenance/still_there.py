@@ -52,9 +52,8 @@ class StillThere:
     def why(self, partition: PartitionInfo | None, path: str) -> str:
         """Return why a file is still there.
 
-        Args:
-            partition: the partition that contains the file; None for a file outside all partitions.
-            path: the file's path, relative to the location of the partition or of the table.
+        `path` is relative to the location of the partition, or of the table if the file is outside
+        all partitions (None).
         """
         location = self.cleaning.table.location if partition is None else partition.location
         if location not in self._known:
@@ -81,7 +80,6 @@ class StillThere:
 
 
 def _planned(outcomes: Iterable[CleaningOutcome]) -> dict[str, str]:
-    """Return the reasons of the paths that a cleaning would remove or keep now."""
     reasons: dict[str, str] = {}
     for outcome in outcomes:
         reasons |= {r.path: f"clean the table to remove it: {r.why}" for r in outcome.removed}

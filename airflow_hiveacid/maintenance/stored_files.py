@@ -61,10 +61,8 @@ def stored_files(
 ) -> list[StoredFile]:
     """Return every file; a file that two partitions share is returned once for each of them.
 
-    Args:
-        table: the table.
-        partitions: the table's partitions.
-        locations: URIs of directories outside the table.
+    `locations` are URIs of directories outside the table. A directory that cannot be listed because
+    permission is missing is an entry with `why_not`.
     """
     owners: dict[tuple[str, str], list[PartitionInfo]] = {}
     for info in partitions:
@@ -114,7 +112,6 @@ def _owned(
 
 
 def _name_in(table: TableInfo, path: str) -> PartitionName | None:
-    """Return the partition that the directories of a path name, or None."""
     columns = [column.name for column in table.partition_columns]
     directories = [
         d for d in path.split("/")[:-1] if d.partition("=")[0].lower() in columns and "=" in d

@@ -128,17 +128,11 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
 ) -> CleaningPlan:
     """Return the cleaning plan for the directory of a table or partition.
 
-    Args:
-        state: the state that a new reader sees.
-        staging: the staging directories below the location.
-        seen: the notes about replacements, by directory name.
-        txns: the transactions that are open or aborted now.
-        readers: the open transactions that may read the table.
-        now_s: the time, seconds since 1970.
-        retention_s: for how many seconds a replaced directory is kept.
-        orphan_age_s: the minimum age of left-over staging directories.
-        is_insert_only: whether the table is insert-only, so that its rows have no write IDs.
-        held: paths that must be kept although no new reader needs them, each with the reason.
+    `state` is that of a new reader, and `readers` are the open transactions that may read the
+    table. `seen` has the notes about replacements, by directory name. A replaced directory is kept
+    for `retention_s` seconds, and a staging directory for `orphan_age_s`. Rows of an insert-only
+    table have no write IDs. The paths in `held` must be kept although no new reader needs them,
+    each with the reason.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -225,15 +219,9 @@ def plan_unknown(
 
     The age of a file is not enough: a user may have moved an old file to its place just now, and
     the clock of the store, or of this machine, may be wrong. So a file also stays for
-    `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it.
-
-    Args:
-        unknown: the unknown paths.
-        seen: the notes of when a cleaner first wanted to remove each path.
-        now_seen: the note for paths without a note; it has the present time.
-        readers: the open transactions that may read the table. No reader should need an unknown
-            file, but a reader of another program may have listed it.
-        unknown_age_s: the minimum age of a path to remove.
+    `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it, as noted in `seen`;
+    `now_seen` is the note for the others. No reader of ours needs an unknown file, but a reader of
+    another program may have listed it.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -273,15 +261,9 @@ def plan_uploads(
 ) -> tuple[tuple[LeftUpload, Removal], ...]:
     """Return the open uploads to abort: old uploads whose writer is known to have ended.
 
-    The function ignores an upload without a write ID or transaction ID in its path, because this
-    provider did not start the upload.
-
-    Args:
-        uploads: the open uploads, listed before `txns` and `write_ids` were read.
-        txns: the transactions that are open or aborted now.
-        write_ids: the write IDs of the table that are open or aborted now.
-        now_s: the time, seconds since 1970.
-        orphan_age_s: the minimum age of an upload to abort.
+    The uploads were listed before `txns` and `write_ids` were read. The function ignores an upload
+    without a write ID or transaction ID in its path, because this provider did not start the
+    upload.
     """
     found = []
     for upload in uploads:
@@ -363,11 +345,7 @@ def waits_for(
 ) -> str | None:
     """Return why a replaced directory must be kept for now, or None if it can be removed.
 
-    Args:
-        seen: the note of when a cleaner first saw the replacement.
-        readers: open transactions that may read the table, sorted by ID.
-        now_s: the time.
-        retention_s: the minimum time for which a replaced directory is kept.
+    `seen` is the note of when a cleaner first saw the replacement. The readers are sorted by ID.
     """
     before = readers_before(seen, readers)
     if before:

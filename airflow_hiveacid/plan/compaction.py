@@ -182,17 +182,11 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
 ) -> CompactionPlan | NoCompaction:
     """Return the plan for a compaction of one directory, or the reason not to compact it.
 
-    Args:
-        state: the state that a compactor sees; its high watermark is below all open write IDs.
-        choice: what was requested; AUTO applies the thresholds. QUEUED is no answer here: the
-            request in the queue says MINOR or MAJOR.
-        policy: the thresholds.
-        can_hide_until_commit: whether results may have a `_v` suffix. The suffix needs a Hive 4
-            metastore, and readers that understand the suffix (`only_hive_4_reads`).
-        kind: the kind of the table.
-        appears: how the result becomes visible on the table's store.
-        health: the measurements of `state` that AUTO compares with the thresholds; by default those
-            that need neither a clock nor the contents of files.
+    The high watermark of `state` is below all open write IDs. QUEUED is no choice here: the request
+    in the queue says MINOR or MAJOR. With `can_hide_until_commit`, results may have a `_v` suffix,
+    which needs a Hive 4 metastore and readers that understand it (`only_hive_4_reads`). `appears`
+    is how the result becomes visible on the table's store. AUTO compares `health` with the
+    thresholds; by default, it measures what needs neither a clock nor the contents of files.
     """
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
@@ -263,11 +257,7 @@ def replacing_base(
 ) -> BaseName | None:
     """Return a base with a higher write ID that replaces a compaction's whole result, or None.
 
-    Args:
-        plan: the compaction.
-        present: the names of the existing directories.
-        write_ids: the table's write IDs that are committed now.
-        txns: open and aborted transactions now.
+    `present` are the names of the existing directories; `write_ids` and `txns` are those of now.
     """
     found = [
         name
@@ -287,10 +277,6 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
     delta of the second compactor has a higher write ID than this base, readers read both, and see
     the common rows twice. The base may be removed only if all its inputs still exist, because
     otherwise it may contain the only copy of a row.
-
-    Args:
-        plan: the plan of the aborted compaction.
-        present: the current ACID state of the directory.
     """
     if not plan.is_major or plan.state.originals:
         return False

@@ -251,14 +251,8 @@ def why_not_noted(
     """Return why no conversion of a table can have noted this; None if one can.
 
     Other programs may write into a table's directory. So a note must not lead to the files of
-    another table, nor to other names or parameters than those that a conversion uses.
-
-    Args:
-        moves: the noted moves of files.
-        emptied: the noted moves of directories.
-        undo: the noted parameters.
-        write_id: the noted write ID.
-        locations: the locations of the table's partitions.
+    another table, nor to other names or parameters than those that a conversion uses. `locations`
+    are those of the table's partitions.
     """
     if not set(undo) <= _UNDONE:
         return f"it sets the parameter {min(set(undo) - _UNDONE)}"

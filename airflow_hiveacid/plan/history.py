@@ -137,11 +137,9 @@ class Knowledge:
     def with_log(self, times: Mapping[WriteId, int]) -> Knowledge:
         """Return this knowledge plus the times in the server's log, unless those contradict it.
 
-        A commit before the table's creation also contradicts the facts: the commit is from an
-        earlier table of this name, which was dropped without an entry in the log.
-
-        Args:
-            times: the commit times in the log, in whole seconds since 1970.
+        The times are whole seconds since 1970. A commit before the table's creation also
+        contradicts the facts: the commit is from an earlier table of this name, which was dropped
+        without an entry in the log.
         """
         learned = {
             write_id: TimeBounds(after_s=time_s - _LOG_SKEW_S, by_s=time_s + 1 + _LOG_SKEW_S)
@@ -209,11 +207,8 @@ class Knowledge:
         """Divide the committed writes into three groups: before a given time, after it, doubtful.
 
         A write is also doubtful if notes about it contradict each other. Notes contradict each
-        other if a clock was set back, and so reached the given time twice.
-
-        Args:
-            at_s: the given time, in seconds since 1970.
-            now: the current write IDs, read at or after the given time.
+        other if a clock was set back, and so reached the given time twice. `now` was read at or
+        after that time.
         """
         earlier = [s for s in self.sightings if s.by_s <= at_s]
         later = [s for s in self.sightings if s.after_s > at_s]
@@ -297,10 +292,6 @@ class Knowledge:
 
         The list of a metastore may temporarily end too early, at an open or aborted write ID
         (docs/decisions/reading.md).
-
-        Args:
-            at_s: the given time, in seconds since 1970.
-            now: the write ID list that the metastore returns now.
         """
         if now.is_visible(now.high_watermark):
             return ()
@@ -312,11 +303,7 @@ class Knowledge:
         return tuple(w for w, after_s in known if after_s is None or after_s <= at_s)
 
     def is_ahead_of(self, taken_s: float) -> bool:
-        """Return true if a note has a later time than the metastore's clock has now.
-
-        Args:
-            taken_s: the metastore's time shortly before the notes were read.
-        """
+        """Return true if a note has a later time than the metastore's clock shortly before."""
         times = [b.after_s for b in self.commits.values() if b.after_s is not None]
         times += [s.after_s for s in self.sightings]
         return max(times, default=taken_s) > taken_s + _LONGEST_LOOK_S
@@ -327,12 +314,8 @@ def as_of_time(
 ) -> ValidWriteIdList:
     """Return the write IDs of a table as of a given time.
 
-    Args:
-        now: the table's current write IDs.
-        at: the given time.
-        known: the known facts about the commits.
-        taken_s: the metastore's time, from before `now` was read; None if the metastore does not
-            report its time.
+    `taken_s` is the metastore's time, from before `now` was read; None if the metastore does not
+    report its time.
 
     Raises:
         VersionNotYetError: the time is slightly later than `taken_s`, perhaps because clocks

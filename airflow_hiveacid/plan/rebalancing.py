@@ -104,19 +104,12 @@ class RebalancedPartition:
         order_by: Sequence[str] = (),
         partition: str = "",
     ) -> Self:
-        """Decide whether to rewrite a partition.
+        """Decide whether to rewrite a partition with these visible files, without delete files.
 
         A partition stays as it is if it has the right number of files, and all its rows are spread
         evenly over the files of a base. Each file may have 10 % more or fewer rows than the mean,
-        or one row. If an order is requested, a partition is always rewritten, because its files do
-        not show their order.
-
-        Args:
-            state: the visible directories of the partition.
-            files: the visible files, without delete files.
-            buckets: the requested number of files; None for one file for each 256 MiB.
-            order_by: the columns that determine the order of the rows.
-            partition: the partition's name; empty in a table without partitions.
+        or one row. With `order_by`, a partition is always rewritten, because its files do not show
+        their order. If `buckets` is None, there is one file for each 256 MiB.
         """
         filled = [file for file in files if file.rows]
         size = sum(file.size_bytes for file in filled)

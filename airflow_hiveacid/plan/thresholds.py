@@ -261,13 +261,8 @@ class TableHealth:
     ) -> TableHealth:
         """Return the measurements of a directory's ACID state.
 
-        Args:
-            state: the state.
-            table: the name of the table.
-            partition: the name of the partition.
-            kind: the kind of the table.
-            small_file_bytes: a file below this size counts as small.
-            now_s: the time, in seconds since 1970; without it, no ages are measured.
+        A file below `small_file_bytes` counts as small. Without the time `now_s`, in seconds since
+        1970, no ages are measured.
         """
         base = state.base
         of_base = (*state.originals, *(base.files if base else ()))

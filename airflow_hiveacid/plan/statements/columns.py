@@ -40,12 +40,7 @@ if TYPE_CHECKING:
 
 
 def source_columns(source: SourceSpec, tables: Mapping[str, TableInfo]) -> tuple[str, ...] | None:
-    """Return the columns of a source, or None if only Spark can find them.
-
-    Args:
-        source: the source.
-        tables: its tables by view name.
-    """
+    """Return the columns of a source, with its tables by view; None if only Spark finds them."""
     if source.query:
         return None
     if source.table is not None:
@@ -65,10 +60,7 @@ def check_columns(
 ) -> None:
     """Raise an error if a statement uses a column that its table does not have or cannot change.
 
-    Args:
-        table: the statement's table, without its constraints.
-        spec: the statement.
-        columns: the columns of its source; None if they are unknown.
+    `columns` are those of the statement's source; None if they are unknown.
     """
     match spec:
         case InsertSpec():

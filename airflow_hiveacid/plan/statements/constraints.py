@@ -80,10 +80,7 @@ class Check:
 def value_or_default(table: TableInfo, column: str, given: str | None) -> str:
     """Return the expression for a column: that of the statement, the column's default, or NULL.
 
-    Args:
-        table: the table.
-        column: the column's name.
-        given: the expression in the statement; None if the statement omits the column.
+    `given` is None if the statement omits the column.
 
     Raises:
         UnsupportedTableError: only Hive can evaluate the default.

@@ -83,11 +83,8 @@ def with_parameters(
 ) -> tuple[_J, frozenset[str]]:
     """Return a copy of a job with the parameters that its SQL uses, and their names.
 
-    Args:
-        job: the job.
-        given: all parameters.
-        argument: the argument's name for error messages; None if the SQL parser has already checked
-            that each marker has a value.
+    `argument` is the argument's name for error messages; None if the SQL parser has already checked
+    that each marker has a value.
     """
     found, names = _bound(job, given, argument)
     return found, names  # type: ignore[return-value]  # of the same kind
@@ -133,12 +130,8 @@ def check_early(
 ) -> None:
     """Check the values that are known before the task runs; check the names if all SQL is known.
 
-    Args:
-        early: the checks of the task.
-        value: the parameters; they may contain templates, or be a different task's result.
-        texts: the SQL strings that can use parameters; they may also contain templates.
-        argument: the argument's name in errors.
-        others: further parameters, which the SQL strings may use but need not use.
+    `texts` are the SQL strings that can use parameters. The SQL strings may, but need not, use the
+    parameters in `others`. All of them may contain templates.
     """
     check_values_early(early, value, argument)
     if not isinstance(value, Mapping):

@@ -86,9 +86,7 @@ def _size(work: BucketCompaction) -> int:
 def _results(spark: SparkSession, task: Callable[[_W], _R], works: Sequence[_W]) -> list[_R]:
     """Run the tasks and return their results in the order of `works`.
 
-    Raises:
-        HiveAcidError: a task raised this error.
-        JobFailedError: Spark failed for another reason. So the other partitions are compacted.
+    If Spark fails for another reason than a task's typed error, the other partitions are compacted.
     """
     try:
         with typed_failures():

@@ -359,7 +359,6 @@ class Compactor:
         staging: Staging,
         options: WriterOptions,
     ) -> list[StagedFile]:
-        """Compact an insert-only table: combine small files into larger files."""
         table, partition = self.facts.table, self.facts.partition
         storage = partition.storage or table.storage
         check_files_readable(table.ref, storage, table.parameters, table.columns)
@@ -494,7 +493,6 @@ def _made_later(plan: CompactionPlan, state: AcidState) -> str | None:
 
 
 def _read_from(state: AcidState) -> set[str]:
-    """Return the names of the directories and original files that are read."""
     return live_names(state) | {file.path for file in state.originals}
 
 

@@ -190,11 +190,8 @@ class ConversionSurvey:
     ) -> list[Move]:
         """Return the files to move, and their new paths.
 
-        Args:
-            table: the table as it is now.
-            write_ids: the write IDs that decide which directories are live. Only files of live
-                directories are moved out.
-            own: the write ID of the delta for the moved files; None to move files out of deltas.
+        Only files of directories that are live with `write_ids` are moved out. `own` is the write
+        ID of the delta for the moved files; None to move files out of deltas.
 
         Raises:
             ConversionRefusedError: some directories are not live.

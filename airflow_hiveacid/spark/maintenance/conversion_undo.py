@@ -93,11 +93,7 @@ class WayBack:
             log.warning("converted %s to %s, but cannot remove the note: %s", ref, note.to, error)
 
     def _require_own(self, table: TableInfo, note: ConversionNote) -> None:
-        """Check that a conversion of this table can have written the note.
-
-        Raises:
-            ConversionRefusedError: the note leads elsewhere, or names an unknown write ID.
-        """
+        """Check that a conversion of this table can have written the note."""
         locations = {table.location, *(p.location for p in self.survey.partitions(table))}
         why = why_not_noted(note.moves, note.emptied, note.undo, note.write_id, locations=locations)
         if why is None and (note.write_id or 0) > self.survey.client.max_write_id(table.ref):
@@ -111,11 +107,7 @@ class WayBack:
             )
 
     def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:
-        """Check that an undo neither hides new rows nor brings back old rows.
-
-        Raises:
-            ConversionRefusedError: the table was written or compacted since the interruption.
-        """
+        """Check that an undo neither hides new rows nor brings back old rows."""
         why_not = _why_not_in if note.write_id is not None else _why_not_out
         for listing in self.survey.listings(table):
             found = why_not(table, note, listing)
@@ -162,7 +154,6 @@ def _directories(listing: Listing) -> set[str]:
 
 
 def _made_by(note: ConversionNote) -> set[str]:
-    """Return the directories that a conversion made for its moved files."""
     return {
         f"{move.location.rstrip('/')}/{move.target.partition('/')[0]}"
         for move in note.moves

@@ -135,7 +135,6 @@ class Converter:
         return outcome
 
     def _convert(self, txn: MetastoreTransaction) -> ConversionOutcome:
-        """Convert the table while the exclusive lock is held."""
         way_back = WayBack(survey=self._survey, guard=txn.confirm_alive)
         way_back.recover()
         table = self.client.get_table(self.ref)
@@ -159,7 +158,6 @@ class Converter:
         return ConversionSurvey(client=self.client, ref=self.ref, to=self.to)
 
     def _check_locations(self, table: TableInfo) -> None:
-        """Check that files and directories can be renamed at all locations of the table."""
         check_writable(table.location)
         partitions = self._survey.partitions(table)
         for location in {table.location, *(p.location for p in partitions)}:
@@ -168,7 +166,6 @@ class Converter:
     # ---- steps -----------------------------------------------------------------------------------
 
     def _exclude(self, txn: MetastoreTransaction) -> None:
-        """Wait for an exclusive lock on the table."""
         component = LockComponent(
             table=self.ref,
             lock_type=LockType.EXCLUSIVE,

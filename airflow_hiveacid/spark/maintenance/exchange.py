@@ -163,7 +163,6 @@ class Exchange:
         return before.rows
 
     def _exchange(self, guard: Callable[[], None], away: TableRef, here: TableRef) -> None:
-        """Rename the table to `away`, then rename `here` to the table's name."""
         expected = _traits(self.client.get_table(here))
         guard()
         self._rename(self.ref, away)

@@ -111,6 +111,5 @@ class Replacement:
 
 
 def _without_suffix(directory: str) -> str:
-    """Return a directory's name without its visibility suffix, if it has one."""
     name = parse_directory_name(directory)
     return str(dataclasses.replace(name, visibility_txn_id=None)) if name else directory

@@ -228,7 +228,6 @@ class StoredSearch:
         )
 
     def _scan(self, files: Mapping[StoredFile, PlainFile]) -> dict[StoredFile, Looked]:
-        """Evaluate the condition for every row of these files."""
         if not files:
             return {}
         table = self.table
