@@ -224,8 +224,8 @@ def private_directory() -> Path:
     with scratch_errors():
         path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"
         path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise ConfigurationError(
             f"{path} is not a private directory of this user; remove it, or set TMPDIR to a"
             " private directory"

@@ -395,9 +395,9 @@ class Cleaner:
         unknown, listing = unknown_between(self.table, partitions, self.now_s())
         if unknown:
             places = Places.of(self.table, self.client.list_partitions(self.table))
-            unknown = tuple(path for path in unknown if places.leaves(path.path))
+            unknown = tuple(entry for entry in unknown if places.leaves(entry.path))
         plan = CleaningPlan(remove=(), keep=(), unseen=(), unknown=unknown)
-        if self.spec.unknown_age_s is None or not any(path.is_removable for path in unknown):
+        if self.spec.unknown_age_s is None or not any(entry.is_removable for entry in unknown):
             return _outcome(whole, plan)
         notes = TableNotes.of(self.table)
         note_s = self.now_s()
@@ -711,10 +711,10 @@ def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | Non
 
     # Remove bases first. Otherwise, a reader for which this cleaner does not wait could find an old
     # base without its deltas.
-    first, others = _bases_first(plan.remove)
-    is_removed = [*side_by_side(remove, first), *side_by_side(remove, others)]
+    bases, remainder = _bases_first(plan.remove)
+    is_removed = [*side_by_side(remove, bases), *side_by_side(remove, remainder)]
     removed_paths = {
-        r.path for r, is_gone in zip((*first, *others), is_removed, strict=True) if is_gone
+        r.path for r, is_gone in zip((*bases, *remainder), is_removed, strict=True) if is_gone
     }
     return dataclasses.replace(
         plan, remove=tuple(r for r in plan.remove if r.path in removed_paths)

@@ -166,7 +166,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         conn_id: str | None = None,
         spark_bin_dir: _Text = None,
         lock_timeout_s: _Number = None,
-        conflict_policy: Annotated[str | None, setting(arguments.optional_policy)] = None,
+        conflict_policy: Annotated[str | None, setting(arguments.conflict_policy)] = None,
         heartbeat_s: _Number = None,
         result_dir: _Text = None,
         start_timeout_s: _Number = None,

@@ -97,9 +97,9 @@ class EarlyChecks:
                 try:
                     read(value, argument)
                 except InputError as error:
-                    known = _note_on(argument)
+                    own_note = _note_on(argument)
                     notes = "".join(
-                        f" ({note})" for note in getattr(error, "__notes__", ()) if note != known
+                        f" ({note})" for note in getattr(error, "__notes__", ()) if note != own_note
                     )
                     raise ConfigurationError(
                         f"task {self.task_id!r}, argument {argument}: {error}{notes}"
@@ -179,15 +179,16 @@ def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]
     Raises:
         ConfigurationError: the list is empty, or an entry is neither `db.table` nor `*`.
     """
-    found = names(value, argument)
-    for one in found:
-        if one != "*" and one.count(".") != 1:
+    patterns = names(value, argument)
+    for pattern in patterns:
+        if pattern != "*" and pattern.count(".") != 1:
             raise ConfigurationError(
-                f"{argument} must have entries such as sales.orders, sales.* or *, found {one!r}"
+                f"{argument} must have entries such as sales.orders, sales.* or *, found"
+                f" {pattern!r}"
             )
-    if not found:
+    if not patterns:
         raise ConfigurationError(f"{argument} must have at least one entry")
-    return found
+    return patterns
 
 
 def condition(value: str | None, argument: str) -> str:
@@ -198,9 +199,9 @@ def condition(value: str | None, argument: str) -> str:
             return a blank value by mistake, and then the statement must not apply to every row.
     """
     if value is None or not text(value, argument).strip():
-        found = "None" if value is None else "blank"
+        problem = "None" if value is None else "blank"
         raise ConfigurationError(
-            f"{argument} is {found}; give a condition, or omit the argument if you mean every row"
+            f"{argument} is {problem}; give a condition, or omit the argument if you mean every row"
         )
     return value
 
@@ -220,13 +221,13 @@ def column_types(value: object, argument: str) -> dict[str, str]:
     """Return a mapping from columns to Hive types, in the given order."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map columns to Hive types, found {value!r}")
-    given = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
-    for name, type_text in given.items():
+    types = {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
+    for name, type_text in types.items():
         try:
             parse_type(type_text)
         except InputError as error:
             raise ConfigurationError(f"{argument}[{name!r}]: {error}") from error
-    return given
+    return types
 
 
 def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
@@ -238,8 +239,8 @@ def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
     try:
         return cls(value.lower() if isinstance(value, str) else value)
     except ValueError:
-        known = ", ".join(str(member.value) for member in cls)
-        raise ConfigurationError(f"{argument} must be one of {known}, found {value!r}") from None
+        choices = ", ".join(str(member.value) for member in cls)
+        raise ConfigurationError(f"{argument} must be one of {choices}, found {value!r}") from None
 
 
 def whole_number(value: float | str, argument: str) -> int:
@@ -261,12 +262,12 @@ def number(value: float | str, argument: str) -> float:
         ConfigurationError: the value is not a number of 0 or more.
     """
     try:
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError):
-        found = float("nan")
-    if not 0 <= found < float("inf"):
+        result = float("nan")
+    if not 0 <= result < float("inf"):
         raise ConfigurationError(f"{argument} must be a number of 0 or more, found {value!r}")
-    return found
+    return result
 
 
 def truth(value: object, argument: str) -> bool:
@@ -322,14 +323,14 @@ def also_when(value: Mapping[str, float | str] | str | None, argument: str) -> d
         )
     for name in value:
         check_also_when(name, 1)
-    found: dict[str, float | Off] = {}
+    limits: dict[str, float | Off] = {}
     for name, limit in sorted(value.items()):
         if _is_off(limit):
-            found[name] = Off.OFF
+            limits[name] = Off.OFF
             continue
-        given = number(str(limit), f"{name} in {argument}")  # as text, True is not 1
-        found[name] = int(given) if given.is_integer() else given
-    return dict(GivenThresholds(also_when=found).also_when)
+        threshold = number(str(limit), f"{name} in {argument}")  # as text, True is not 1
+        limits[name] = int(threshold) if threshold.is_integer() else threshold
+    return dict(GivenThresholds(also_when=limits).also_when)
 
 
 def thresholds(
@@ -354,17 +355,18 @@ def health_limit(value: float | str | None, argument: str) -> float | None:
     if value is None:
         return None
     is_any_number = argument in ("delta_ratio", "oldest_transaction_s")
-    found = number(value, argument) if is_any_number else whole_number(value, argument)
-    alone: dict[str, Any] = {"delta_count": 1, argument: found}
+    limit = number(value, argument) if is_any_number else whole_number(value, argument)
+    alone: dict[str, Any] = {"delta_count": 1, argument: limit}
     HealthLimits(**alone)
-    return found
+    return limit
 
 
 def health_limits(value: Mapping[str, Any], argument: str) -> HealthLimits:
     """Return the health limits in a mapping whose keys are fields of `HealthLimits`."""
-    given = known_keys(HealthLimits, value, argument)
-    found = {name: health_limit(one, name) for name, one in given.items() if one is not None}
-    limits: dict[str, Any] = {**found}
+    values = known_keys(HealthLimits, value, argument)
+    limits: dict[str, Any] = {
+        name: health_limit(limit, name) for name, limit in values.items() if limit is not None
+    }
     return HealthLimits(**limits)
 
 
@@ -379,10 +381,10 @@ def positive_number(value: int | str, argument: str) -> int:
     Raises:
         ConfigurationError: the value is not a whole number of 1 or more.
     """
-    found = whole_number(value, argument)
-    if found < 1:
-        raise ConfigurationError(f"{argument} must be 1 or more, found {found}")
-    return found
+    result = whole_number(value, argument)
+    if result < 1:
+        raise ConfigurationError(f"{argument} must be 1 or more, found {result}")
+    return result
 
 
 def window_end(value: str | None, argument: str) -> WindowEnd | None:
@@ -391,15 +393,15 @@ def window_end(value: str | None, argument: str) -> WindowEnd | None:
     Raises:
         ConfigurationError: the value is neither a time of day with a zone, nor a moment.
     """
-    found = text(value or "", argument).strip()
+    end = text(value or "", argument).strip()
     try:
-        return WindowEnd.parse(found) if found else None
+        return WindowEnd.parse(end) if end else None
     except ConfigurationError as error:
         raise ConfigurationError(f"{argument}: {error}") from error
 
 
-def optional_policy(value: str | None, argument: str) -> ConflictPolicy | None:
-    """Return a conflict policy by its name, or None."""
+def conflict_policy(value: str | None, argument: str) -> ConflictPolicy | None:
+    """Return a conflict policy by its name; None for a blank string from a template."""
     return choice(ConflictPolicy, value, argument) if value else None
 
 
@@ -409,10 +411,10 @@ def version(value: int | str, argument: str) -> int:
     Raises:
         ConfigurationError: the value is not a version number.
     """
-    found = whole_number(value, argument)
-    if isinstance(value, bool) or found < 0:
+    version_number = whole_number(value, argument)
+    if isinstance(value, bool) or version_number < 0:
         raise ConfigurationError(f"{argument} must be a version number, found {value!r}")
-    return found
+    return version_number
 
 
 def moment(value: datetime | str, argument: str) -> datetime | None:
@@ -447,13 +449,13 @@ def retention(value: float | str, argument: str) -> float:
     Raises:
         ConfigurationError: the value is not a number, or is less than an hour.
     """
-    found = number(value, argument)
-    if found < _SHORTEST_RETENTION_S:
+    retention_s = number(value, argument)
+    if retention_s < _SHORTEST_RETENTION_S:
         raise ConfigurationError(
             f"{argument} must be {_SHORTEST_RETENTION_S:.0f} or more, found {value!r}: a later"
             " retry would apply the change again"
         )
-    return found
+    return retention_s
 
 
 def unknown_age(value: str | None, argument: str) -> float | None:
@@ -464,13 +466,13 @@ def unknown_age(value: str | None, argument: str) -> float | None:
     """
     if value is None:
         return None
-    found = duration(str(value), argument)
-    if found < SHORTEST_UNKNOWN_AGE_S:
+    age_s = duration(str(value), argument)
+    if age_s < SHORTEST_UNKNOWN_AGE_S:
         raise ConfigurationError(
             f"{argument} must be 1 day or more, found {value!r}: a running job may still write or"
             " need newer files that this provider does not know"
         )
-    return found
+    return age_s
 
 
 def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
@@ -481,11 +483,11 @@ def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {type(value).__name__}")
-    known = [f.name for f in fields(cls)]
+    keys = [f.name for f in fields(cls)]
     for key in value:
-        if key not in known:
+        if key not in keys:
             raise ConfigurationError(
-                f"{argument} has no key {key!r}; allowed are {', '.join(known)}"
+                f"{argument} has no key {key!r}; allowed are {', '.join(keys)}"
             )
     return dict(value)
 

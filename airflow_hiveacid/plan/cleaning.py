@@ -171,13 +171,13 @@ def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
 
     Hive's compactor ignores files with other names. A base does not prove that they are not needed.
     """
-    found = {
+    files = {
         d.text: (d.unread[0].file.path, d.unread[0].why)
         for d in state.obsolete_directories
         if d.unread
     }
     if not is_insert_only:
-        found |= {
+        files |= {
             f.path: (f.path, "its name is not that of an original file, such as 000000_0")
             for f in state.obsolete_originals
             if f.size_bytes and not isinstance(parse_file_name(f.name), OriginalFileName)
@@ -185,7 +185,7 @@ def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
     return {
         path: f"{file} may be data that no compaction has read: {why}. If it is not needed, move it"
         " away"
-        for path, (file, why) in found.items()
+        for path, (file, why) in files.items()
     }
 
 
@@ -225,29 +225,29 @@ def plan_unknown(
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
-    left: list[UnknownPath] = []
+    untouched: list[UnknownPath] = []
     unseen: list[str] = []
     waited_for: dict[Reader, None] = {}
-    for one in unknown:
-        if not one.is_removable or one.age_s is None:
-            left.append(one)
+    for entry in unknown:
+        if not entry.is_removable or entry.age_s is None:
+            untouched.append(entry)
             continue
         why_not: str | None = f"changed less than {age_text(unknown_age_s)} ago"
-        if one.age_s >= unknown_age_s:
-            first_seen = seen.get(one.path, now_seen)
-            if one.path not in seen:
-                unseen.append(one.path)
+        if entry.age_s >= unknown_age_s:
+            first_seen = seen.get(entry.path, now_seen)
+            if entry.path not in seen:
+                unseen.append(entry.path)
             why_not = waits_for(first_seen, readers, now_seen.at_s, SHORTEST_UNKNOWN_AGE_S)
             waited_for |= dict.fromkeys(readers_before(first_seen, readers))
-        why = why_not or f"unknown, and not changed for {age_text(one.age_s)}: {one.why}"
-        item = Removal(path=one.path, why=why, size_bytes=one.size_bytes)
+        why = why_not or f"unknown, and not changed for {age_text(entry.age_s)}: {entry.why}"
+        item = Removal(path=entry.path, why=why, size_bytes=entry.size_bytes)
         (keep if why_not else remove).append(item)
     return CleaningPlan(
         remove=tuple(remove),
         keep=tuple(keep),
         unseen=tuple(unseen),
         waited_for=tuple(waited_for),
-        unknown=tuple(left),
+        unknown=tuple(untouched),
     )
 
 
@@ -265,7 +265,7 @@ def plan_uploads(
     without a write ID or transaction ID in its path, because this provider did not start the
     upload.
     """
-    found = []
+    removals = []
     for upload in uploads:
         owner = next(filter(None, map(_owner_of, upload.path.split("/"))), None)
         if owner is None or now_s - upload.begun_s < orphan_age_s:
@@ -279,8 +279,8 @@ def plan_uploads(
         )
         if not is_open:
             why = "an upload that a dead worker left open"
-            found.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))
-    return tuple(found)
+            removals.append((upload, Removal(path=upload.path, why=why, size_bytes=0)))
+    return tuple(removals)
 
 
 def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
@@ -307,7 +307,7 @@ def replaced(state: AcidState) -> list[tuple[str, int, str]]:
         key=lambda d: (d.high, d is not state.base),
     )
     newest = state.base.text if state.base else ""
-    found = [
+    directories = [
         (
             d.text,
             d.size_bytes,
@@ -316,7 +316,7 @@ def replaced(state: AcidState) -> list[tuple[str, int, str]]:
         for d in state.obsolete_directories
     ]
     first = bases[0].text if bases else ""
-    return [*found, *((f.path, f.size_bytes, first) for f in state.obsolete_originals)]
+    return [*directories, *((f.path, f.size_bytes, first) for f in state.obsolete_originals)]
 
 
 def _covers(base: AcidDirectory, other: AcidDirectory) -> bool:
@@ -347,10 +347,10 @@ def waits_for(
 
     `seen` is the note of when a cleaner first saw the replacement. The readers are sorted by ID.
     """
-    before = readers_before(seen, readers)
-    if before:
-        others = f"; and {len(before) - 1} more" if len(before) > 1 else ""
-        return f"{before[0]}{others}"
+    earlier_readers = readers_before(seen, readers)
+    if earlier_readers:
+        count_text = f"; and {len(earlier_readers) - 1} more" if len(earlier_readers) > 1 else ""
+        return f"{earlier_readers[0]}{count_text}"
     age = now_s - seen.at_s
     if age < retention_s:
         return f"kept for {age_text(retention_s)}, of which {age_text(retention_s - age)} remain"

@@ -144,8 +144,8 @@ class CompactionPlan:
                 is_delete=is_delete,
                 visibility_txn_id=visibility_txn_id,
             )
-            for is_delete, wanted in ((True, self.has_deletes), (False, self.has_inserts))
-            if wanted
+            for is_delete, is_needed in ((True, self.has_deletes), (False, self.has_inserts))
+            if is_needed
         )
 
 
@@ -217,7 +217,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
             else 0
         ),
     )
-    files = (*(file for one in plan.inputs for file in one.files), *plan.read.originals)
+    files = (*(file for directory in plan.inputs for file in directory.files), *plan.read.originals)
     results = {result_of(file.name) for file in files}
     if plan.needs_one_file and kind is TransactionalKind.FULL_ACID and len(results) > 1:
         why_not = f"{why}; not done: {seen_by_halves(plan, len(results))}"
@@ -227,11 +227,11 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
 
 def seen_by_halves(plan: CompactionPlan, files: int) -> str:
     """Return why a store without atomic renames rules out a result of several files."""
-    what = f"its result of {files} files would appear file by file on this store"
+    result_text = f"its result of {files} files would appear file by file on this store"
     if plan.appears is Appearance.FILE_BY_FILE:
-        return f"{what}, and a metastore of Hive 3.1 cannot hide them until the commit"
+        return f"{result_text}, and a metastore of Hive 3.1 cannot hide them until the commit"
     return (
-        f"{what}, and Trino could read some of them"
+        f"{result_text}, and Trino could read some of them"
         f" (if only Hive 4 reads the table, set {ONLY_HIVE_4_READS}=true)"
     )
 
@@ -259,7 +259,7 @@ def replacing_base(
 
     `present` are the names of the existing directories; `write_ids` and `txns` are those of now.
     """
-    found = [
+    bases = [
         name
         for text in present
         if isinstance(name := parse_directory_name(text), BaseName)
@@ -267,7 +267,7 @@ def replacing_base(
         and write_ids.is_visible(name.write_id)
         and (name.visibility_txn_id is None or txns.is_visible(name.visibility_txn_id))
     ]
-    return max(found, key=lambda name: name.write_id, default=None)
+    return max(bases, key=lambda name: name.write_id, default=None)
 
 
 def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]) -> bool:
@@ -280,13 +280,13 @@ def doubles_rows(plan: CompactionPlan, present: Collection[BaseName | DeltaName]
     """
     if not plan.is_major or plan.state.originals:
         return False
-    others = [name for name in present if name != BaseName(write_id=plan.high)]
-    deltas = [name for name in others if isinstance(name, DeltaName)]
+    neighbours = [name for name in present if name != BaseName(write_id=plan.high)]
+    deltas = [name for name in neighbours if isinstance(name, DeltaName)]
 
     def is_in_place(name: BaseName | DeltaName) -> bool:
-        return name in others or any(d.holds(name) for d in deltas)
+        return name in neighbours or any(d.holds(name) for d in deltas)
 
-    return bool(read_beside(plan, others)) and all(is_in_place(d.name) for d in plan.inputs)
+    return bool(read_beside(plan, neighbours)) and all(is_in_place(d.name) for d in plan.inputs)
 
 
 def _kind(

@@ -104,8 +104,8 @@ def _why_not_in(table: TableInfo, to: ConversionTarget) -> str | None:
     if table.kind is not TransactionalKind.NONE:
         remedy = "make it flat first" if to is ConversionTarget.INSERT_ONLY else _NEW_TABLE
         return f"it is {table.kind.value}; {remedy}"
-    given = {name: value.lower() for name, value in table.parameters.items()}
-    if given.get(_EXTERNAL) == "true" and given.get(_TRANSLATED) != "true":
+    parameters = {name: value.lower() for name, value in table.parameters.items()}
+    if parameters.get(_EXTERNAL) == "true" and parameters.get(_TRANSLATED) != "true":
         return (
             "it is external: other programs may write its files, and DROP TABLE keeps them; if you"
             " intend neither, use ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='FALSE') first"
@@ -134,15 +134,15 @@ def parameters_of(table: TableInfo, to: ConversionTarget) -> dict[str, str | Non
     if to is ConversionTarget.FLAT:
         return {_TRANSACTIONAL: None, _PROPERTIES: None}
     is_full = to is ConversionTarget.FULL_ACID
-    found: dict[str, str | None] = {
+    parameters: dict[str, str | None] = {
         _TRANSACTIONAL: "true",
         _PROPERTIES: "default" if is_full else "insert_only",
     }
     if COPY_OF in table.parameters:
-        found[COPY_OF] = None
+        parameters[COPY_OF] = None
     if _EXTERNAL in table.parameters:
-        found |= {_EXTERNAL: "FALSE", _TRANSLATED: None, _PURGED: None}
-    return found
+        parameters |= {_EXTERNAL: "FALSE", _TRANSLATED: None, _PURGED: None}
+    return parameters
 
 
 def why_not_files(listing: Listing, to: ConversionTarget) -> str | None:
@@ -209,14 +209,14 @@ def moves_out(state: AcidState) -> list[Move]:
     that a file already has is skipped. A file keeps its suffix, because readers need the suffix to
     decompress text files.
     """
-    taken = {file.path for file in state.originals}
+    paths = {file.path for file in state.originals}
     moves: list[Move] = []
     number = 0
     for directory in state.live:
         for file in directory.files:
-            while (target := f"{_name(number)}{_suffix(file.name)}") in taken:
+            while (target := f"{_name(number)}{_suffix(file.name)}") in paths:
                 number += 1
-            taken.add(target)
+            paths.add(target)
             moves.append(Move(location=state.location, source=file.path, target=target))
             number += 1
     return moves
@@ -256,9 +256,9 @@ def why_not_noted(
     """
     if not set(undo) <= _UNDONE:
         return f"it sets the parameter {min(set(undo) - _UNDONE)}"
-    known = {location.rstrip("/") for location in locations}
+    roots = {location.rstrip("/") for location in locations}
     for move in (*moves, *emptied):
-        if move.location.rstrip("/") not in known:
+        if move.location.rstrip("/") not in roots:
             return f"{move.location} is not a location of the table"
     inner = None
     if write_id is not None:
@@ -354,9 +354,9 @@ def outcome_of(  # noqa: PLR0913 - what there is to say
     txn_id: int | None = None,
 ) -> ConversionOutcome:
     """Return a `ConversionOutcome` for a table; `before` is the table's current kind."""
-    before = next(target.value for target, kind in KINDS.items() if kind is table.kind)
+    old_kind = next(target.value for target, kind in KINDS.items() if kind is table.kind)
     return ConversionOutcome(
-        before=before,
+        before=old_kind,
         after=to.value,
         done=done,
         steps=tuple(steps),

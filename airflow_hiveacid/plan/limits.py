@@ -125,12 +125,12 @@ class TableMeasures:
         """Return the limits that are reached, sorted by how far they are exceeded."""
         parts = [("", self._of_table)]
         parts += [(health.partition, _of_partition(health)) for health in self.healths]
-        found = [
+        limits_reached = [
             ReachedLimit(partition=partition, exceeded=limit)
             for partition, measured in parts
             for limit in reached(measured, limits.by_threshold, {})
         ]
-        return tuple(sorted(found, key=lambda e: -e.exceeded.measured / e.exceeded.limit))
+        return tuple(sorted(limits_reached, key=lambda e: -e.exceeded.measured / e.exceeded.limit))
 
     def highest(self, limits: HealthLimits) -> dict[str, float]:
         """Return the highest measured value for each limit; 0 if there is no value."""

@@ -114,8 +114,8 @@ class RebalancedPartition:
         filled = [file for file in files if file.rows]
         size = sum(file.size_bytes for file in filled)
         rows = sum(file.rows for file in filled)
-        wanted = buckets or min(MOST_FILES, max(1, -(-size // FILE_BYTES)))
-        new = min(wanted, rows)
+        file_count = buckets or min(MOST_FILES, max(1, -(-size // FILE_BYTES)))
+        new = min(file_count, rows)
         why = _why_due(state, [file.rows for file in filled], new, order_by)
         return cls(
             is_due=rows > 0 and why is not None,

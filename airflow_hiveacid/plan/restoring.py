@@ -97,4 +97,6 @@ def may_differ(state: AcidState, part: ChangeRange) -> bool:
     def first(name: object) -> WriteId:
         return name.low if isinstance(name, DeltaName) else _FIRST
 
-    return any(part.count_within(first(one.name), one.high) > 0 for one in state.live)
+    return any(
+        part.count_within(first(directory.name), directory.high) > 0 for directory in state.live
+    )

@@ -334,9 +334,9 @@ class Exceeded:
         if self.threshold is Threshold.DELTA_RATIO:
             measured, limit = 100 * self.measured, 100 * self.limit
             return f"deltas hold {measured:.1f} % of the base (threshold {limit:.1f} %{origin})"
-        what = _measured_text(self.threshold, self.measured)
-        at = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
-        return f"{what} (threshold {at}{origin})"
+        text = _measured_text(self.threshold, self.measured)
+        limit_ = age_text(self.limit) if self.threshold in _AGES else f"{self.limit:.0f}"
+        return f"{text} (threshold {limit_}{origin})"
 
 
 def _measured_text(threshold: Threshold, measured: float) -> str:

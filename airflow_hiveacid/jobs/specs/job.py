@@ -201,9 +201,9 @@ class JobSpec:
                 if part.parameters:
                     shared.append(to_json(part.parameters))
                 every[f"{number + 1}.shared"] = _digest(shared)
-            for one in each(part):
+            for statement in each(part):
                 number += 1
-                every |= {f"{number}.{name}": text for name, text in _digests(one).items()}
+                every |= {f"{number}.{name}": text for name, text in _digests(statement).items()}
         return every
 
     @property

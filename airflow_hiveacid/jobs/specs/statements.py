@@ -224,12 +224,12 @@ class MultiInsertSpec:
     @property
     def tables(self) -> dict[str, str]:
         """A dict from view to table, for the tables that the INSERTs read."""
-        return {v: t for one in self.inserts for v, t in (one.source.tables or {}).items()}
+        return {v: t for insert in self.inserts for v, t in (insert.source.tables or {}).items()}
 
     @property
     def versions(self) -> dict[str, str]:
         """A dict from view to version, for the tables that are read at an earlier version."""
-        return {v: t for one in self.inserts for v, t in one.source.versions.items()}
+        return {v: t for insert in self.inserts for v, t in insert.source.versions.items()}
 
 
 def each(part: StatementSpec | MultiInsertSpec) -> tuple[StatementSpec, ...]:
@@ -250,7 +250,9 @@ class TransactionSpec:
     @property
     def targets(self) -> tuple[str, ...]:
         """The tables that the statements write, in order, without duplicates."""
-        return tuple(dict.fromkeys(one.target for part in self.statements for one in each(part)))
+        return tuple(
+            dict.fromkeys(statement.target for part in self.statements for statement in each(part))
+        )
 
     @property
     def target(self) -> str:

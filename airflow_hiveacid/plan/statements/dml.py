@@ -141,11 +141,11 @@ def check_source(source: SourceSpec) -> None:
             of values differ in length.
     """
     kinds = (source.location, source.table, source.values, source.tables)
-    given = sum(kind is not None for kind in kinds)
-    if given != 1:
+    count = sum(kind is not None for kind in kinds)
+    if count != 1:
         raise ConfigurationError(
             "a source needs exactly one of: location (with format), table, values, tables (with"
-            f" query); found {given}"
+            f" query); found {count}"
         )
     if source.tables is not None and not source.query:
         raise ConfigurationError("a source of several tables needs a query over their views")
@@ -160,12 +160,14 @@ def check_source(source: SourceSpec) -> None:
         raise ConfigurationError(f"source {source.location} needs a format, such as parquet")
     for number, row in enumerate(source.values or ()):
         if len(row) != len(source.columns or (source.values or ((),))[0]):
-            of = (
+            expected = (
                 f"{len(source.columns)} columns"
                 if source.columns
                 else "a different number in the first row"
             )
-            raise ConfigurationError(f"source values[{number}] has {len(row)} values for {of}")
+            raise ConfigurationError(
+                f"source values[{number}] has {len(row)} values for {expected}"
+            )
 
 
 def tables_of(source: SourceSpec | None) -> Mapping[str, str]:
@@ -224,9 +226,9 @@ def unreachable_clause(clauses: Sequence[_Conditional]) -> int | None:
         (1, None)
     """
     closed: set[MergeWhen] = set()
-    for at, clause in enumerate(clauses):
+    for index, clause in enumerate(clauses):
         if clause.when in closed:
-            return at
+            return index
         if clause.condition is None:
             closed.add(clause.when)
     return None
@@ -254,9 +256,9 @@ def resolve_merge(
         require_column(table, key)
         if key.lower() not in source:
             raise UnknownColumnError(table="source", column=key, known=tuple(source_columns))
-    if (at := unreachable_clause(spec.clauses)) is not None:
+    if (index := unreachable_clause(spec.clauses)) is not None:
         raise ConfigurationError(
-            f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=at + 1)}"
+            f"MERGE into {table.ref}: no row reaches {CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
     keys = frozenset(key.lower() for key in spec.keys)
     return tuple(_resolve_clause(table, clause, source, keys) for clause in spec.clauses)
@@ -311,14 +313,16 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
             name: value_or_default(table, name, value)
             for name, value in zip(table.column_names, clause.values, strict=True)
         }
-    given = (
+    expressions = (
         {name.lower(): expression for name, expression in clause.set.items()}
         if clause.set is not None
         else {name: f"s.{quoted(name)}" for name in table.column_names if name in source}
     )
-    for name in given:
+    for name in expressions:
         require_column(table, name)
-    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
+    return {
+        name: value_or_default(table, name, expressions.get(name)) for name in table.column_names
+    }
 
 
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
@@ -350,7 +354,9 @@ def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str,
             raise ColumnUpdateError(table=table.ref, column=name, role="partition")
         if name in table.bucket_columns:
             raise ColumnUpdateError(table=table.ref, column=name, role="bucket")
-    return {name: value_or_default(table, name, given) for name, given in assignments.items()}
+    return {
+        name: value_or_default(table, name, expression) for name, expression in assignments.items()
+    }
 
 
 def resolve_insert(
@@ -371,24 +377,28 @@ def resolve_insert(
     count = len(source_columns) - len(spec.default_where)
     of_values, flags = source_columns[:count], source_columns[count:]
     every = _targets(table, spec, fixed, of_values)
-    targets = [name for at, name in enumerate(every) if at not in spec.default_at]
+    targets = [name for index, name in enumerate(every) if index not in spec.default_at]
     if len(targets) != len(of_values):
         raise ConfigurationError(
             f"INSERT into {table.ref} names {len(targets)} columns, but the source has"
             f" {len(of_values)}"
         )
-    given: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     for target, name in zip(targets, of_values, strict=True):
-        if target in given or target in fixed:
+        if target in expressions or target in fixed:
             raise ConfigurationError(f"INSERT into {table.ref} gives column {target!r} twice")
-        given[target] = quoted(name)
+        expressions[target] = quoted(name)
     texts = columns_of_texts(table, spec, source_columns)
-    for at, flag in zip(spec.default_where, flags, strict=True):
-        name = every[at]
-        given[name] = default_where(table, name, quoted(flag), given[name], is_text=name in texts)
+    for index, flag in zip(spec.default_where, flags, strict=True):
+        name = every[index]
+        expressions[name] = default_where(
+            table, name, quoted(flag), expressions[name], is_text=name in texts
+        )
     for name, value in fixed.items():
-        given[name] = "NULL" if value is None else sql_string(value)
-    return {name: value_or_default(table, name, given.get(name)) for name in table.column_names}
+        expressions[name] = "NULL" if value is None else sql_string(value)
+    return {
+        name: value_or_default(table, name, expressions.get(name)) for name in table.column_names
+    }
 
 
 def check_named_columns(table: TableInfo, spec: InsertSpec) -> None:
@@ -406,7 +416,7 @@ def columns_of_texts(
         return frozenset(table.column_names)
     fixed = frozenset(name.lower() for name in spec.partition)
     every = _targets(table, spec, fixed, source_columns) if spec.text_at else []
-    return fixed | {name for at, name in enumerate(every) if at in spec.text_at}
+    return fixed | {name for index, name in enumerate(every) if index in spec.text_at}
 
 
 def _targets(
@@ -425,12 +435,12 @@ def _by_position(table: TableInfo, spec: InsertSpec, fixed: Collection[str]) -> 
     """Return the target columns in the order of the source columns, for a match by position."""
     names = [c.name for c in table.partition_columns]
     static, dynamic = names[: len(fixed)], names[len(fixed) :]
-    given = [name.lower() for name in spec.dynamic_partition]
-    if (fixed or given) and (set(static) != set(fixed) or dynamic != given):
+    dynamic_names = [name.lower() for name in spec.dynamic_partition]
+    if (fixed or dynamic_names) and (set(static) != set(fixed) or dynamic != dynamic_names):
         raise ConfigurationError(
-            f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *given])}) does not match the"
-            f" table, whose partition columns are {', '.join(names) or 'none'}; list all of them in"
-            " that order"
+            f"INSERT into {table.ref}: PARTITION ({', '.join([*fixed, *dynamic_names])}) does not"
+            f" match the table, whose partition columns are {', '.join(names) or 'none'}; list all"
+            " of them in that order"
         )
     return [*(c.name for c in table.columns), *dynamic]
 
@@ -471,7 +481,9 @@ def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
     Raises:
         UnknownColumnError: the table has no partition column of that name.
     """
-    known = {column.name for column in table.partition_columns}
+    partition_names = {column.name for column in table.partition_columns}
     for name in names:
-        if name.lower() not in known:
-            raise UnknownColumnError(table=table.ref, column=name, known=tuple(sorted(known)))
+        if name.lower() not in partition_names:
+            raise UnknownColumnError(
+                table=table.ref, column=name, known=tuple(sorted(partition_names))
+            )

@@ -73,7 +73,7 @@ def check_location(location: str | None, argument: str) -> None:
 
 
 def secret_of(name: str, value: str) -> SecretSource | None:
-    """Return the location of an option's secret, or None if the option's name suggests no secret."""
+    """Return the location of an option's secret; None if its name suggests no secret."""
     return SecretSource.parse(value) if suggests_secret(name) else None
 
 

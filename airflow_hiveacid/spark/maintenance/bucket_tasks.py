@@ -42,11 +42,11 @@ def compact_buckets(spark: SparkSession, works: Sequence[BucketCompaction]) -> l
     """Compact the buckets of one directory in Spark tasks, and return the staged files."""
     split, rest = _split_large(spark, works)
     if split:
-        parts = [part for one in split for part in one.parts]
+        parts = [part for bucket in split for part in bucket.parts]
         log.info("compacting %d large buckets in %d parts", len(split), len(parts))
-        done = iter(_results(spark, _compact_part, parts))
-        for one in split:
-            rest += one.rest(list(itertools.islice(done, len(one.parts))))
+        compacted = iter(_results(spark, _compact_part, parts))
+        for bucket in split:
+            rest += bucket.rest(list(itertools.islice(compacted, len(bucket.parts))))
     return [file for files in _results(spark, _compact, rest) for file in files]
 
 

@@ -128,11 +128,11 @@ class Compactor:
 
         A failure that the same files would cause again is counted (`maintenance.pauses`).
         """
-        wanted = self.facts.plan(self.client)
-        if isinstance(wanted, NoCompaction):
-            return self.facts.checked(self.facts.outcome(wanted))
+        plan = self.facts.plan(self.client)
+        if isinstance(plan, NoCompaction):
+            return self.facts.checked(self.facts.outcome(plan))
         try:
-            outcome = self._compact_as(wanted)
+            outcome = self._compact_as(plan)
         except HiveAcidError as error:
             self._note(error)
             raise
@@ -174,7 +174,7 @@ class Compactor:
         # List the directories before requesting the write IDs. Then the write IDs cover every
         # listed directory, including directories of open transactions.
         ref, location = self.facts.table.ref, self.facts.partition.location
-        there = frozenset(list_directories(*open_location(location)))
+        directories = frozenset(list_directories(*open_location(location)))
         began = self.client.valid_write_ids([ref], self.client.valid_txns())
         return RivalCheck(
             client=self.client,
@@ -182,7 +182,7 @@ class Compactor:
             location=location,
             policy=self.policy,
             doing=doing,
-            there=there,
+            there=directories,
             began=began[ref],
         ).check
 
@@ -308,12 +308,12 @@ class Compactor:
             return None
         if files > 1:
             return seen_by_halves(plan, files)
-        others = set(self.client.valid_txns().open) - {txn_id}
-        if plan.is_major and others:
+        open_txns = set(self.client.valid_txns().open) - {txn_id}
+        if plan.is_major and open_txns:
             # Without its marker file, a compacted base looks like the base of a single write. A
             # reader with an older snapshot may then read the base, and see rows that are not
             # visible in its snapshot.
-            oldest = min(others)
+            oldest = min(open_txns)
             return (
                 f"transaction {oldest} is open. On this store a base's rows appear before its"
                 f" marker file, and until then transaction {oldest} could see rows that are newer"
@@ -363,7 +363,7 @@ class Compactor:
         storage = partition.storage or table.storage
         check_files_readable(table.ref, storage, table.parameters, table.columns)
         check_files_writable(table, [partition], keeps_text_form=True)
-        found = plain_files(
+        data_files = plain_files(
             plan.read,
             storage.format,
             with_originals=table.reads_originals,
@@ -379,7 +379,7 @@ class Compactor:
                 staging=staging,
                 options=options,
             )
-            for number, together in enumerate(put_together(found))
+            for number, together in enumerate(put_together(data_files))
         ]
         return [self._staged(file) for file in compact_plain_files(self.spark, works)]
 
@@ -447,8 +447,8 @@ class Compactor:
             why = f"{newer} has replaced the files that were to be compacted"
             work.refuse(why, is_pointless=True)
             return True
-        now = resolve(listing, work.write_ids, newest.txns, table.kind)
-        is_gone = bool(_read_from(plan.state)) and not _read_from(now)
+        state = resolve(listing, work.write_ids, newest.txns, table.kind)
+        is_gone = bool(_read_from(plan.state)) and not _read_from(state)
         if is_gone:
             why = "the files that were to be compacted no longer exist: they were truncated"
             work.refuse(why, is_pointless=True)
@@ -464,11 +464,11 @@ class Compactor:
             txn_id = name.visibility_txn_id
             if txn_id is not None and txn_id in txns.open:
                 return f"transaction {txn_id} is about to commit {name}"
-        before, now = live_names(plan.state), live_names(state)
-        if before == now:
+        old_names, new_names = live_names(plan.state), live_names(state)
+        if old_names == new_names:
             return _made_later(plan, state)
-        changes = [f"{name} was added" for name in sorted(now - before)]
-        changes += [f"{name} is no longer read" for name in sorted(before - now)]
+        changes = [f"{name} was added" for name in sorted(new_names - old_names)]
+        changes += [f"{name} is no longer read" for name in sorted(old_names - new_names)]
         return (
             f"since the compaction began, {self.facts.partition.location} changed:"
             f" {', '.join(changes[:_MOST_SHOWN])}"

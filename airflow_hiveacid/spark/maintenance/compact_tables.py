@@ -114,10 +114,10 @@ def _stopping(job: JobContext, window: Window) -> Iterator[None]:
 
     Cancel them again and again, because a compaction may start its next Spark job after a cancel.
     """
-    done = threading.Event()
+    end = threading.Event()
 
     def watch() -> None:
-        while not done.wait(_LOOK_EVERY_S):
+        while not end.wait(_LOOK_EVERY_S):
             if window.is_stopped:
                 job.spark.sparkContext.cancelAllJobs()
 
@@ -127,6 +127,6 @@ def _stopping(job: JobContext, window: Window) -> Iterator[None]:
     try:
         yield
     finally:
-        done.set()
+        end.set()
         if window.stops:
             watcher.join()

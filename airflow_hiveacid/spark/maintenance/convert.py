@@ -187,11 +187,11 @@ class Converter:
         self, table: TableInfo, txn: MetastoreTransaction
     ) -> ConversionOutcome:
         """Convert to full ACID if the rows before and after the conversion are equal."""
-        nothing = no_write_ids(self.ref)
+        write_ids = no_write_ids(self.ref)
         files = self._survey.files(table)
-        before = self.rows.digest(table, nothing)
+        digest = self.rows.digest(table, write_ids)
         as_will_be = dataclasses.replace(table, kind=TransactionalKind.FULL_ACID)
-        self._require_alike(before, self.rows.digest(as_will_be, nothing))
+        self._require_alike(digest, self.rows.digest(as_will_be, write_ids))
         txn.step("verified")
         self._require_files(table, files)
         txn.confirm_alive()
@@ -206,7 +206,7 @@ class Converter:
             raise
         steps = steps_of(table, self.to, len(files))
         return outcome_of(
-            table, self.to, steps=steps, done=True, rows=before.rows, txn_id=txn.txn_id
+            table, self.to, steps=steps, done=True, rows=digest.rows, txn_id=txn.txn_id
         )
 
     def _require_files(self, table: TableInfo, files: list[tuple[str, str, int]]) -> None:
@@ -273,18 +273,18 @@ class Converter:
         """Convert to or from insert-only: move files, set parameters, read the rows again."""
         is_out = self.to is ConversionTarget.FLAT
         write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
-        before = self.rows.digest(table, write_ids)
+        digest = self.rows.digest(table, write_ids)
         note.move_all(txn.confirm_alive)
         txn.step("moved")
         txn.confirm_alive()
         self.client.set_table_parameters(self.ref, parameters_of(table, self.to))
         txn.step("switched")
-        now = self.client.get_table(self.ref)
-        if now.kind is not KINDS[self.to]:
+        changed_table = self.client.get_table(self.ref)
+        if changed_table.kind is not KINDS[self.to]:
             raise self._survey.refused("the metastore did not change its kind")
-        seen = no_write_ids(self.ref) if is_out else self._survey.write_ids()
-        self._require_alike(before, self.rows.digest(now, seen))
-        if not is_out and set(self._survey.paths(now)) != moved_to(note.moves):
+        new_write_ids = no_write_ids(self.ref) if is_out else self._survey.write_ids()
+        self._require_alike(digest, self.rows.digest(changed_table, new_write_ids))
+        if not is_out and set(self._survey.paths(changed_table)) != moved_to(note.moves):
             raise TableChangedError(table=self.ref, what="files")
         txn.step("verified")
         txn.confirm_alive()
@@ -295,7 +295,7 @@ class Converter:
             self.to,
             steps=steps_of(table, self.to, len(note.moves)),
             done=True,
-            rows=before.rows,
+            rows=digest.rows,
             files_moved=len(note.moves),
             txn_id=txn.txn_id,
         )

@@ -78,10 +78,10 @@ class Exchange:
 
     def recover(self) -> None:
         """Rename the copy to the table's name, if an earlier job was killed before this rename."""
-        kept = found_table(self.client, self.kept)
-        if kept is None or found_table(self.client, self.ref) is not None:
+        acid_table = found_table(self.client, self.kept)
+        if acid_table is None or found_table(self.client, self.ref) is not None:
             return
-        for copy in self._copies_of(kept):
+        for copy in self._copies_of(acid_table):
             if copy.kind is TransactionalKind.NONE:
                 log.warning("finishing an interrupted exchange table=%s", self.ref)
                 self._rename(copy.ref, self.ref)
@@ -89,8 +89,10 @@ class Exchange:
 
     def way_back(self, table: TableInfo) -> TableInfo | None:
         """Return the full-ACID table that this copy has replaced; None if there is none."""
-        kept = found_table(self.client, self.kept)
-        return kept if kept is not None and _is_copy(table, self.ref, kept) else None
+        acid_table = found_table(self.client, self.kept)
+        return (
+            acid_table if acid_table is not None and _is_copy(table, self.ref, acid_table) else None
+        )
 
     def make_room(self) -> None:
         """Check that no table has the name `kept`, and remove copies left by earlier jobs.
@@ -112,10 +114,12 @@ class Exchange:
         names = self.client.list_tables(self.ref.db)
         # Skip a copy that a user has renamed, such as t__flat_old, because its rows may have
         # changed.
-        known = (name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
-        refs = [TableRef(self.ref.db, self._prefix + end) for end in known if _COPY.match(end)]
-        found = [found_table(self.client, ref) for ref in refs]
-        return [copy for copy in found if copy is not None and _is_copy(copy, self.ref, table)]
+        suffixes = (
+            name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)
+        )
+        refs = [TableRef(self.ref.db, self._prefix + end) for end in suffixes if _COPY.match(end)]
+        tables = [found_table(self.client, ref) for ref in refs]
+        return [copy for copy in tables if copy is not None and _is_copy(copy, self.ref, table)]
 
     def leave(self) -> int:
         """Rename the flat copy to the table's name; return its number of rows.
@@ -128,14 +132,14 @@ class Exchange:
         """
         with self._alone() as guard:
             table, copy = self.client.get_table(self.ref), self.client.get_table(self.copy)
-            before = self._digest(table)
+            digest = self._digest(table)
             if copy.kind is not TransactionalKind.NONE or not _is_copy(copy, self.ref, table):
                 raise self._refused(ConversionTarget.FLAT, f"{self.copy} is not a flat copy of it")
-            if self._digest(copy) != before:
+            if self._digest(copy) != digest:
                 raise TableChangedError(table=self.ref, what="rows")
             self.terms.on_step("compared")
             self._exchange(guard, self.kept, self.copy)
-        return before.rows
+        return digest.rows
 
     def come_back(self, kept: TableInfo) -> int:
         """Rename the kept table to its original name; return its number of rows.
@@ -146,8 +150,8 @@ class Exchange:
         """
         with self._alone() as guard:
             flat = self.client.get_table(self.ref)
-            before = self._digest(flat)
-            if self._digest(kept) != before:
+            digest = self._digest(flat)
+            if self._digest(kept) != digest:
                 raise self._refused(
                     ConversionTarget.FULL_ACID,
                     f"it replaced {self.kept}, and the rows of the two tables differ. MERGE the"
@@ -160,7 +164,7 @@ class Exchange:
             self.client.drop_table(self.copy, purge=True)
         except HiveAcidError as error:
             log.warning("cannot remove the copy table=%s: %s", self.copy, error)
-        return before.rows
+        return digest.rows
 
     def _exchange(self, guard: Callable[[], None], away: TableRef, here: TableRef) -> None:
         expected = _traits(self.client.get_table(here))
@@ -170,10 +174,10 @@ class Exchange:
         try:
             self._rename(here, self.ref)
         except HiveAcidError as error:
-            there = found_table(self.client, self.ref)
-            if there is not None and _traits(there) == expected:
+            table = found_table(self.client, self.ref)
+            if table is not None and _traits(table) == expected:
                 return  # the rename's reply was lost, or a different job has recovered the table
-            if there is None and not isinstance(error, MetastoreUnavailableError):
+            if table is None and not isinstance(error, MetastoreUnavailableError):
                 self._rename(away, self.ref)
             raise
         self.terms.on_step("exchanged")
@@ -192,8 +196,8 @@ class Exchange:
     @contextmanager
     def _alone(self) -> Iterator[Callable[[], None]]:
         """Run a block under an exclusive lock; yield a guard that raises if the lock is lost."""
-        wanted = components_to_define(self.ref, (), LockType.EXCLUSIVE, self.client.generation)
-        with locked(self.client, wanted, self.terms) as txn_id:
+        components = components_to_define(self.ref, (), LockType.EXCLUSIVE, self.client.generation)
+        with locked(self.client, components, self.terms) as txn_id:
             yield lambda: self.client.heartbeat(txn_id)
 
     def _refused(self, to: ConversionTarget, why: str) -> ConversionRefusedError:
