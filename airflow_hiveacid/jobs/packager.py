@@ -69,11 +69,7 @@ _MARSHAL_FORMAT: Final = 2
 
 
 def applications_directory() -> Path:
-    """Return the directory of the application scripts, in a wheel or in a checkout.
-
-    Raises:
-        ConfigurationError: the directory is missing, so the installation is incomplete.
-    """
+    """Return the directory of the application scripts, in a wheel or in a checkout."""
     for candidate in (_PACKAGE / f"_{APPS}", _PACKAGE.parent / APPS):
         if candidate.is_dir():
             return candidate
@@ -83,11 +79,7 @@ def applications_directory() -> Path:
 
 
 def application_path(kind: str) -> Path:
-    """Return the script that `spark-submit` runs for a kind of job, such as `merge`.
-
-    Raises:
-        ConfigurationError: this installation has no application for this kind.
-    """
+    """Return the script that `spark-submit` runs for a kind of job, such as `merge`."""
     path = applications_directory() / f"{kind}.py"
     if not path.is_file():
         raise ConfigurationError(
@@ -218,8 +210,7 @@ def private_directory() -> Path:
     """Return this user's directory for files that jobs execute or load; create it if missing.
 
     Raises:
-        ConfigurationError: the directory belongs to a different user, or other users can write to
-            it.
+        ConfigurationError: the directory belongs to a different user, or others can write to it.
     """
     with scratch_errors():
         path = Path(tempfile.gettempdir()) / f"airflow-hiveacid-{os.getuid()}"

@@ -127,7 +127,6 @@ def _cut(
 
 
 def _omitted(whole: Mapping[str, JsonValue], name: str) -> int:
-    """Return how many entries of a list were left out before."""
     count = whole.get(f"{name}{OMITTED}")
     return count if isinstance(count, int) else 0
 

@@ -1,7 +1,9 @@
 """Checks an operator's rendered arguments and converts them into parts of a job spec.
 
 Operators take mappings and lists instead of dataclasses, because Airflow renders templates only
-inside mappings and lists. Every error message contains the argument's name. An operator's
+inside mappings and lists. A reader takes a value and the argument's name. If the value is not what
+the reader returns, the reader raises ConfigurationError or InvalidNameError, whose message contains
+the name. A value may be a string, because a rendered template is a string. An operator's
 constructor checks the arguments that contain no template (`EarlyChecks`). So a typo in an argument
 without a template is an import error of the DAG, not a failure at run time.
 
@@ -147,11 +149,7 @@ def table_names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
 
 
 def partition_name(value: str | None, argument: str = "partition") -> str | None:
-    """Return a partition name such as `month=1/day=2`; None for a blank string from a template.
-
-    Raises:
-        ConfigurationError: the value is not a string.
-    """
+    """Return a partition name such as `month=1/day=2`; None for a blank string from a template."""
     if value and not isinstance(value, str):
         raise ConfigurationError(
             f"{argument} must be a string such as 'month=1/day=2', found {value!r}"
@@ -162,11 +160,7 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
 
 
 def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """Return a list of names; a string is split at commas.
-
-    Raises:
-        ConfigurationError: the value is not a list, or an entry is not a string.
-    """
+    """Return a list of names; a string is split at commas."""
     entries = value.split(",") if isinstance(value, str) else value
     if not isinstance(entries, list | tuple | set | frozenset):
         raise ConfigurationError(f"{argument} must be a list of names, found {value!r}")
@@ -174,11 +168,7 @@ def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
 
 
 def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
-    """Return names and patterns of tables, such as `sales.orders` and `sales.*`.
-
-    Raises:
-        ConfigurationError: the list is empty, or an entry is neither `db.table` nor `*`.
-    """
+    """Return names and patterns of tables, such as `sales.orders` and `sales.*`."""
     patterns = names(value, argument)
     for pattern in patterns:
         if pattern != "*" and pattern.count(".") != 1:
@@ -192,11 +182,10 @@ def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]
 
 
 def condition(value: str | None, argument: str) -> str:
-    """Return an SQL condition.
+    """Return an SQL condition; None and a blank string are errors.
 
-    Raises:
-        ConfigurationError: the condition is blank or None. A template or a different task may
-            return a blank value by mistake, and then the statement must not apply to every row.
+    A template or a different task may return a blank value by mistake, and then the statement must
+    not apply to every row.
     """
     if value is None or not text(value, argument).strip():
         problem = "None" if value is None else "blank"
@@ -207,11 +196,7 @@ def condition(value: str | None, argument: str) -> str:
 
 
 def assignments(value: object, argument: str) -> dict[str, str]:
-    """Return a mapping from target columns to SQL expressions.
-
-    Raises:
-        ConfigurationError: the value is not a mapping of strings, or is empty.
-    """
+    """Return a mapping from target columns to SQL expressions."""
     if not isinstance(value, Mapping) or not value:
         raise ConfigurationError(f"{argument} must map columns to SQL expressions, found {value!r}")
     return {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
@@ -231,11 +216,7 @@ def column_types(value: object, argument: str) -> dict[str, str]:
 
 
 def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
-    """Return the member of an enumeration with this value; letter case is ignored.
-
-    Raises:
-        ConfigurationError: no member has this value.
-    """
+    """Return the member of an enumeration with this value; letter case is ignored."""
     try:
         return cls(value.lower() if isinstance(value, str) else value)
     except ValueError:
@@ -244,11 +225,7 @@ def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
 
 
 def whole_number(value: float | str, argument: str) -> int:
-    """Return a whole number; the value may be a string, because a rendered template is a string.
-
-    Raises:
-        ConfigurationError: the value is not a whole number.
-    """
+    """Return a whole number."""
     try:
         return int(value) if isinstance(value, str) else int(str(value))
     except ValueError:
@@ -256,11 +233,7 @@ def whole_number(value: float | str, argument: str) -> int:
 
 
 def number(value: float | str, argument: str) -> float:
-    """Return a number of 0 or more; the value may be a string, as a rendered template is.
-
-    Raises:
-        ConfigurationError: the value is not a number of 0 or more.
-    """
+    """Return a number of 0 or more."""
     try:
         result = float(value)
     except (TypeError, ValueError):
@@ -271,11 +244,7 @@ def number(value: float | str, argument: str) -> float:
 
 
 def truth(value: object, argument: str) -> bool:
-    """Return True or False; the value may be a string, because a rendered template is a string.
-
-    Raises:
-        ConfigurationError: the value is neither true nor false.
-    """
+    """Return True or False."""
     match str(value).strip().lower():
         case "true":
             return True
@@ -307,10 +276,6 @@ def also_when(value: Mapping[str, float | str] | str | None, argument: str) -> d
     """Return further thresholds by name, each a number or `Off.OFF`; see `GivenThresholds`.
 
     A string has the form `small_files=200, oldest_delta_s=604800`.
-
-    Raises:
-        ConfigurationError: the value is neither a mapping, nor such a string, nor None. Or a name
-            is unknown, or a threshold is neither a number above 0 nor `off`.
     """
     if value is None:
         return {}
@@ -376,11 +341,7 @@ def lock_type(value: str, argument: str) -> str:
 
 
 def positive_number(value: int | str, argument: str) -> int:
-    """Return a whole number of 1 or more.
-
-    Raises:
-        ConfigurationError: the value is not a whole number of 1 or more.
-    """
+    """Return a whole number of 1 or more."""
     result = whole_number(value, argument)
     if result < 1:
         raise ConfigurationError(f"{argument} must be 1 or more, found {result}")
@@ -388,11 +349,7 @@ def positive_number(value: int | str, argument: str) -> int:
 
 
 def window_end(value: str | None, argument: str) -> WindowEnd | None:
-    """Return the end of a window; None for a blank string from a template.
-
-    Raises:
-        ConfigurationError: the value is neither a time of day with a zone, nor a moment.
-    """
+    """Return the end of a window; None for a blank string from a template."""
     end = text(value or "", argument).strip()
     try:
         return WindowEnd.parse(end) if end else None
@@ -406,11 +363,7 @@ def conflict_policy(value: str | None, argument: str) -> ConflictPolicy | None:
 
 
 def version(value: int | str, argument: str) -> int:
-    """Return a version number; 0 means the table before its first write. A string is accepted.
-
-    Raises:
-        ConfigurationError: the value is not a version number.
-    """
+    """Return a version number; 0 means the table before its first write."""
     version_number = whole_number(value, argument)
     if isinstance(value, bool) or version_number < 0:
         raise ConfigurationError(f"{argument} must be a version number, found {value!r}")
@@ -430,11 +383,7 @@ def tag_name(value: str, argument: str) -> str:
 
 
 def version_text(value: int | str | datetime | VersionSpec, argument: str) -> str:
-    """Return a version number, time or tag as a string that `VersionSpec.meant_by` parses.
-
-    Raises:
-        ConfigurationError: the value is not a version.
-    """
+    """Return a version number, time or tag as a string that `VersionSpec.meant_by` parses."""
     try:
         return VersionSpec.meant_by(value).text()
     except ConfigurationError as error:
@@ -444,10 +393,7 @@ def version_text(value: int | str | datetime | VersionSpec, argument: str) -> st
 def retention(value: float | str, argument: str) -> float:
     """Return the number of seconds for which the ledger keeps the entry of a finished job.
 
-    The ledger must keep the entry for longer than the longest retry delay.
-
-    Raises:
-        ConfigurationError: the value is not a number, or is less than an hour.
+    The ledger must keep the entry for longer than the longest retry delay, so for at least an hour.
     """
     retention_s = number(value, argument)
     if retention_s < _SHORTEST_RETENTION_S:
@@ -459,11 +405,7 @@ def retention(value: float | str, argument: str) -> float:
 
 
 def unknown_age(value: str | None, argument: str) -> float | None:
-    """Return the minimum age in seconds at which a cleaning removes unknown files, or None.
-
-    Raises:
-        ConfigurationError: the value is neither None nor a duration, or is less than a day.
-    """
+    """Return the minimum age in seconds at which a cleaning removes unknown files, or None."""
     if value is None:
         return None
     age_s = duration(str(value), argument)
@@ -476,11 +418,7 @@ def unknown_age(value: str | None, argument: str) -> float | None:
 
 
 def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
-    """Return a mapping whose keys are fields of a dataclass.
-
-    Raises:
-        ConfigurationError: the value is not a mapping, or a key is unknown.
-    """
+    """Return a mapping whose keys are fields of a dataclass."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must be a mapping, found {type(value).__name__}")
     keys = [f.name for f in fields(cls)]
@@ -493,11 +431,7 @@ def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
 
 
 def text(value: object, argument: str) -> str:
-    """Return the value, which must be a string.
-
-    Raises:
-        ConfigurationError: the value is not a string.
-    """
+    """Return the value, which must be a string."""
     if not isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a string, found {value!r}")
     return value

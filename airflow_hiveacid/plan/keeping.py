@@ -44,11 +44,7 @@ def readable_for(parameters: Mapping[str, str]) -> float | None:
 
 
 def duration(text: str, what: str) -> float:
-    """Convert a duration such as `7 days` to seconds; a year has 366 days.
-
-    Raises:
-        ConfigurationError: the value is not a duration.
-    """
+    """Convert a duration such as `7 days` to seconds; a year has 366 days."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ConfigurationError(

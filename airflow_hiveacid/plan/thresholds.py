@@ -157,21 +157,15 @@ def _by(origin: str) -> str:
 
 
 def check_delta_count(value: int) -> None:
-    """Check a threshold for the number of deltas.
-
-    Raises:
-        ConfigurationError: the value is below 1.
-    """
+    """Raise a ConfigurationError if a threshold for the number of deltas is below 1."""
     if value < 1:
         raise ConfigurationError(f"delta_count must be 1 or more, found {value}")
 
 
 def check_delta_ratio(value: float) -> None:
-    """Check a threshold for the bytes of deltas, as a fraction of the base's bytes.
+    """Raise a ConfigurationError unless a threshold for the deltas' share of bytes is in (0, 1].
 
-    Raises:
-        ConfigurationError: the value is not above 0, or is above 1. Such a value is a percentage by
-            mistake, and the table would hardly ever be compacted.
+    A value above 1 is a percentage by mistake, and the table would hardly ever be compacted.
     """
     if not value > 0:  # this form of the comparison also rejects NaN
         raise ConfigurationError(f"delta_ratio must be above 0, found {value}")
@@ -183,11 +177,9 @@ def check_delta_ratio(value: float) -> None:
 
 
 def check_also_when(name: str, limit: float) -> None:
-    """Check one of the further thresholds of a compaction.
+    """Raise a ConfigurationError if a further threshold is unknown, not above 0, or not whole.
 
-    Raises:
-        ConfigurationError: `name` is not a value of `ALSO_WHEN`, or the limit is not above 0 and
-            finite, or is not whole although the threshold is a number.
+    Only an age need not be whole.
     """
     names = [threshold.value for threshold in ALSO_WHEN]
     if name not in names:
@@ -392,7 +384,6 @@ def of_deltas(health: TableHealth) -> dict[Threshold, Measured]:
 
 
 def _also_measured(health: TableHealth) -> dict[Threshold, float | None]:
-    """Return the values that are compared with `CompactionPolicy.also_when`."""
     return {
         Threshold.ABORTED_TRANSACTIONS: health.aborted_writes,
         Threshold.OLDEST_ABORTED_S: health.oldest_aborted_s,

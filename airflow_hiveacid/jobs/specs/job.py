@@ -60,9 +60,9 @@ class ProgramSpec:
     """A user's PySpark program, with the tables that its transaction may access.
 
     The program may read all of these tables. The program may insert into the tables in `inserts`,
-    `changes` and `overwrites`. The program may update and delete rows of the tables in `changes`
-    and `overwrites`. The program may overwrite only the tables in `overwrites`. `digest` is the
-    digest of the program's source code, or empty if the operator cannot read the program.
+    `changes` and `overwrites`, update and delete rows of those in `changes` and `overwrites`, and
+    overwrite only those in `overwrites`. `digest` is the digest of the program's source code, or
+    empty if the operator cannot read the program.
     """
 
     application: str
@@ -148,18 +148,16 @@ class OnRerun(enum.Enum):
 class JobSpec:
     """A job with its metastore, its settings, and the key that makes it run only once.
 
-    `job_key` is `dag_id/run_id/task_id/map_index@installation`. `job_key` omits the try number,
-    because all tries have the same key. `generation` is incremented when this task is cleared after
-    a success. `attempt` is the ID of this submission
-    (`format.attempts`). `ledger_retention_s` says how long the ledger keeps the entry of this job.
-    The application writes its `JobResult` to `result_uri`. The application writes no result if
-    `result_uri` is None. `start_timeout_s` limits the wait for the first executor; None means
-    Spark's limit. `conflict_policy` is the job's own policy. If `conflict_policy` is None, the
-    table's policy applies. If the table has no policy, `default_conflict_policy` applies. With
-    `allow_unsafe_expressions`, SQL may call Java and read the driver's files
-    (docs/decisions/values.md). A driver in a cluster begins its job when its follower, a worker or
-    a trigger, has written the file `follower_uri`. A driver on a worker commits only while its
-    worker holds the lock of `worker_file`.
+    `job_key` is `dag_id/run_id/task_id/map_index@installation`, without the try number: all tries
+    have the same key. `generation` is incremented when this task is cleared after a success.
+    `attempt` is the ID of this submission (`format.attempts`). `ledger_retention_s` says how long
+    the ledger keeps the entry of this job. The application writes its `JobResult` to `result_uri`,
+    if that is not None. `start_timeout_s` limits the wait for the first executor; None means
+    Spark's limit. The conflict policy is the job's own, or else the table's, or else
+    `default_conflict_policy`. With `allow_unsafe_expressions`, SQL may call Java and read the
+    driver's files (docs/decisions/values.md). A driver in a cluster begins its job when its
+    follower, a worker or a trigger, has written the file `follower_uri`. A driver on a worker
+    commits only while its worker holds the lock of `worker_file`.
     """
 
     job_key: str
@@ -241,12 +239,7 @@ class JobSpec:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a spec from its JSON text.
-
-        Raises:
-            ContractVersionError: the text has a different version, or a field is unknown or
-                missing.
-        """
+        """Parse a spec from its JSON text."""
         data = read_object(text, reader=Side.APPLICATION)
         kind, job = data.pop("kind", None), data.pop("job", None)
         if not isinstance(kind, str) or kind not in JOB_KINDS:
@@ -261,10 +254,7 @@ class JobSpec:
 
 
 def _digests(job: Job) -> dict[str, str]:
-    """Return a dict from the name of each part of a job to the part's digest.
-
-    The job must not be a transaction.
-    """
+    """Return a dict from the name of each part of a job, which is no transaction, to its digest."""
     parts = to_json(job)
     if not isinstance(parts, dict):
         raise TypeError("a job is an object")

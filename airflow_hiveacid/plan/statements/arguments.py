@@ -108,11 +108,7 @@ def source_spec(value: object, argument: str = "source") -> SourceSpec:
 
 
 def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, ...]:
-    """Return the key columns, by which a MERGE matches source rows with target rows.
-
-    Raises:
-        ConfigurationError: the value is not a list of names, or is empty.
-    """
+    """Return the key columns, by which a MERGE matches source rows with target rows."""
     keys = names(value, argument)
     if not keys:
         raise ConfigurationError(f"{argument} is empty; list the columns that identify a row")
@@ -120,12 +116,7 @@ def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, 
 
 
 def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause, ...]:
-    """Return the WHEN clauses in the given order.
-
-    Raises:
-        ConfigurationError: the value is not a list of mappings; it is empty; or no row can reach
-            one of its clauses. See also `merge_clause`.
-    """
+    """Return the WHEN clauses in the given order; a row must be able to reach each of them."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a list of mappings, found {value!r}")
     if not value:
@@ -139,12 +130,7 @@ def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause
 
 
 def merge_clause(value: object, argument: str) -> MergeClause:
-    """Convert a mapping to a `MergeClause`; its keys are the fields of the clause.
-
-    Raises:
-        ConfigurationError: a key is unknown or missing, a value has the wrong type, or the WHEN
-            does not allow the action.
-    """
+    """Convert a mapping to a `MergeClause`; its keys are the fields of the clause."""
     entries = known_keys(MergeClause, value, argument)
     _check_no_none(entries, argument)
     for key in ("when", "action"):
@@ -175,15 +161,9 @@ def partition_values(
 ) -> dict[str, str | None]:
     """Return the values of partition columns as strings.
 
-    Args:
-        value: the argument's value.
-        argument: the argument's name.
-        nulls: the columns that the DAG file sets to None. In any other column, None comes from a
-            template or a different task, and is an error.
-
-    Raises:
-        ConfigurationError: `value` is not a mapping, or an entry is neither a string nor a whole
-            number. Hive's name for the partition of NULL is refused, too.
+    `nulls` are the columns that the DAG file sets to None. In any other column, None comes from a
+    template or a different task, and is an error. Hive's name for the partition of NULL is refused,
+    too.
 
     Example:
         >>> partition_values({"month": 1, "day": "01"})
@@ -214,9 +194,7 @@ def partition_values(
 def truncated_partition(value: object, argument: str = "partition") -> dict[str, str | None]:
     """Return the values of partition columns for a TRUNCATE; empty if the argument is omitted.
 
-    Raises:
-        ConfigurationError: as for `partition_values`, or the argument is given but empty. None is
-            always an error: see `check_truncate`.
+    An empty mapping and None are errors: see `check_truncate`.
     """
     if isinstance(value, LeftOut):
         return {}

@@ -85,11 +85,7 @@ def check_columns(
 
 
 def check_load(table: TableInfo, spec: LoadSpec) -> None:
-    """Raise an error unless a LOAD DATA specifies exactly one partition of an unbucketed table.
-
-    Raises:
-        ConfigurationError: the table is bucketed, or a partition column has no value.
-    """
+    """Raise an error unless a LOAD DATA specifies exactly one partition of an unbucketed table."""
     if table.num_buckets:
         raise ConfigurationError(
             f"LOAD DATA into {table.ref}: the table is CLUSTERED BY columns, so each row must be in"
@@ -105,11 +101,7 @@ def check_load(table: TableInfo, spec: LoadSpec) -> None:
 
 
 def check_truncate(table: TableInfo, spec: TruncateSpec) -> None:
-    """Raise an error if the partition of a TRUNCATE is invalid, or contains NULL as in no SQL text.
-
-    Raises:
-        ConfigurationError: a value is NULL.
-    """
+    """Raise an error if the partition of a TRUNCATE is invalid, or contains NULL as in no SQL text."""
     require_partition_columns(table, spec.partition)
     for name, value in spec.partition.items():
         if value is None:

@@ -72,11 +72,7 @@ class Clause:
 
 
 def check_changeable(table: TableInfo, operation: str) -> None:
-    """Raise an error if a table is not full ACID, is sorted, or is not stored as ORC.
-
-    Raises:
-        NotTransactionalError, InsertOnlyTableError, SortedTableError, UnsupportedTableError: the
-    """
+    """Raise an UnsupportedTableError or the like unless a table is full ACID, unsorted and ORC."""
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
     if table.kind is TransactionalKind.INSERT_ONLY:
@@ -90,11 +86,7 @@ def check_changeable(table: TableInfo, operation: str) -> None:
 
 
 def check_readable(table: TableInfo) -> None:
-    """Raise an error if a table's rows cannot be read.
-
-    Raises:
-        SortedTableError, UnsupportedTableError: the table is sorted or otherwise unsupported.
-    """
+    """Raise a SortedTableError or UnsupportedTableError if a table's rows cannot be read."""
     if table.kind is TransactionalKind.FULL_ACID:
         check_changeable(table, "reading")
         return
@@ -110,8 +102,7 @@ def check_insertable(table: TableInfo) -> None:
     """Raise an error if rows cannot be inserted into a table.
 
     Raises:
-        NotTransactionalError, SortedTableError, UnsupportedTableError: the table is not
-            transactional, is sorted, or is otherwise unsupported.
+        NotTransactionalError, SortedTableError, UnsupportedTableError: the reason.
     """
     if table.kind is not TransactionalKind.INSERT_ONLY:
         check_changeable(table, "INSERT")
@@ -137,8 +128,7 @@ def check_source(source: SourceSpec) -> None:
     """Raise an error if a source is not exactly one of: files, a table, values, several tables.
 
     Raises:
-        ConfigurationError: there is no source or more than one; the source is incomplete; or rows
-            of values differ in length.
+        ConfigurationError: also if the source is incomplete, or rows of values differ in length.
     """
     kinds = (source.location, source.table, source.values, source.tables)
     count = sum(kind is not None for kind in kinds)
@@ -326,11 +316,7 @@ def _insert_assignments(table: TableInfo, clause: MergeClause, source: set[str])
 
 
 def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
-    """Return an UPDATE as a single resolved clause.
-
-    Raises:
-        ConfigurationError: nothing is assigned.
-    """
+    """Return an UPDATE as a single resolved clause."""
     if not spec.set:
         raise ConfigurationError(f"UPDATE of {table.ref} assigns no column")
     return Clause(
@@ -342,11 +328,7 @@ def resolve_update(table: TableInfo, spec: UpdateSpec) -> Clause:
 
 
 def checked_assignments(table: TableInfo, given: Mapping[str, str]) -> dict[str, str]:
-    """Return an update's assignments by lower-case column name, after checking the columns.
-
-    Raises:
-        UnknownColumnError, ColumnUpdateError: see `resolve_merge`.
-    """
+    """Return an update's assignments by lower-case column name, after checking the columns."""
     assignments = {name.lower(): expression for name, expression in given.items()}
     for name in assignments:
         require_column(table, name)
@@ -466,21 +448,13 @@ def quoted(name: str) -> str:
 
 
 def require_column(table: TableInfo, name: str) -> None:
-    """Raise an error if a table does not have a column.
-
-    Raises:
-        UnknownColumnError: the table has no column of that name.
-    """
+    """Raise an UnknownColumnError if a table does not have a column."""
     if name.lower() not in table.column_names:
         raise UnknownColumnError(table=table.ref, column=name, known=table.column_names)
 
 
 def require_partition_columns(table: TableInfo, names: Iterable[str]) -> None:
-    """Raise an error if one of these names is not a partition column of a table.
-
-    Raises:
-        UnknownColumnError: the table has no partition column of that name.
-    """
+    """Raise an UnknownColumnError if one of these names is not a partition column of a table."""
     partition_names = {column.name for column in table.partition_columns}
     for name in names:
         if name.lower() not in partition_names:

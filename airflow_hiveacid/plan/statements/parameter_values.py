@@ -221,11 +221,7 @@ def _clock(given: object, argument: str) -> dt.datetime | None:
 
 
 def _plain(given: dt.datetime, argument: str) -> dt.datetime | None:
-    """Convert a subclass of datetime, such as pandas.Timestamp, to a plain Python datetime.
-
-    Raises:
-        ConfigurationError: the value has nanoseconds, which a parameter cannot hold.
-    """
+    """Convert a subclass of datetime, such as pandas.Timestamp, to a plain Python datetime."""
     if getattr(given, "nanosecond", 0) not in (0, None) and given == given:  # noqa: PLR0124 - NaT
         raise ConfigurationError(f"{argument}: {given!s} {_NANOSECONDS}")
     try:

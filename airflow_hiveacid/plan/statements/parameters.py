@@ -91,11 +91,7 @@ def with_parameters(
 
 
 def check_all_used(given: Iterable[str], used: Collection[str], argument: str) -> None:
-    """Raise an error if the SQL does not use every parameter.
-
-    Raises:
-        ConfigurationError: a parameter is not used.
-    """
+    """Raise a ConfigurationError if the SQL does not use every parameter."""
     for name in given:
         if name not in used:
             raise ConfigurationError(

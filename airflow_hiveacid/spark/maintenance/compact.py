@@ -168,7 +168,6 @@ class Compactor:
             note_failure(facts.table, facts.partition, error, job_key=job_key, now_s=time.time())
 
     def _look(self, doing: Doing) -> Callable[[MetastoreTransaction], None]:
-        """Return a function that looks for later commits that conflict with the compaction."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None
         # List the directories before requesting the write IDs. Then the write IDs cover every

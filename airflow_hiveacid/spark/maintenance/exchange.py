@@ -146,7 +146,6 @@ class Exchange:
 
         Raises:
             ConversionRefusedError: the rows of the two tables differ.
-            HiveAcidError: as `leave`.
         """
         with self._alone() as guard:
             flat = self.client.get_table(self.ref)
