@@ -10,11 +10,11 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.errors import CompactionNotDoneError, typed
 from airflow_hiveacid.format.words import age_text, first_few, several
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
     CompactionOutcome,
@@ -47,6 +47,34 @@ OVERDUE_S: Final = 7 * 86400.0
 """The age of its oldest delta at which a partition that is due comes before all younger ones."""
 
 log = logging.getLogger("hiveacid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The time in which a job may start partitions; `until_s` is None if it has no end.
+
+    If `stops`, the job also stops the running partitions at the end.
+    """
+
+    until_s: float | None = None
+    stops: bool = False
+
+    @classmethod
+    def of(cls, spec: CompactSpec) -> Self:
+        """Return the window of a job; a plan has no end, because it changes nothing."""
+        if spec.until_s is None or spec.plan_only:
+            return cls()
+        return cls(until_s=spec.until_s, stops=spec.at_end is AtEnd.STOP)
+
+    @property
+    def is_over(self) -> bool:
+        """True once no partition may start."""
+        return self.until_s is not None and time.time() >= self.until_s
+
+    @property
+    def is_stopped(self) -> bool:
+        """True once no partition may run."""
+        return self.stops and self.is_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

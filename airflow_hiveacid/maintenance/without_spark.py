@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import PartitionsFailedError
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, plan_tables
+from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window, plan_tables
 from airflow_hiveacid.maintenance.results import cleaning_result, compaction_result
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.preflight import preflight
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ from airflow_hiveacid.maintenance import (
     clean_tables,
     compaction_facts,
     compaction_planner,
-    window,
     without_spark,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -206,7 +205,7 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
     def run_at(hour: int) -> dict[str, Any]:
         now_s = (begin + timedelta(hours=hour, minutes=-1)).timestamp()
         with monkeypatch.context() as patch:
-            patch.setattr(window, "time", SimpleNamespace(time=lambda: now_s))
+            patch.setattr(compaction_planner, "time", SimpleNamespace(time=lambda: now_s))
             task = _compact_tables(spark, delta_count=2, until="{{ '05:00' }} Europe/Zurich")
             return run_task(task, _of_night(begin))  # type: ignore[no-any-return]
 

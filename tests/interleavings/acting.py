@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.attempts import AttemptId
@@ -23,8 +24,8 @@ from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice,
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -177,13 +178,9 @@ class Acting(LookingBack):
                 known=known,
                 request=requests.get(in_queue(partition)),
             )
-            compactor = Compactor(
+            job: Any = SimpleNamespace(
                 spark=stand_ins.SPARK,
-                client=client,
-                facts=facts,
-                policy=self.scene.policy,
-                shared=shared,
-                window=Window(),
+                policy_of=lambda _: self.scene.policy,
                 terms=job_terms(
                     f"dag/run/compact{number}/-1",
                     lock_timeout_s=30.0,
@@ -191,6 +188,9 @@ class Acting(LookingBack):
                     clock=self.world.clock,
                     on_step=actor.reach,
                 ),
+            )
+            compactor = Compactor(
+                job=job, client=client, facts=facts, shared=shared, window=Window()
             )
             outcomes.append(compactor.compact())
         return outcomes

@@ -101,7 +101,7 @@ def check_load(table: TableInfo, spec: LoadSpec) -> None:
 
 
 def check_truncate(table: TableInfo, spec: TruncateSpec) -> None:
-    """Raise an error if the partition of a TRUNCATE is invalid, or contains NULL as in no SQL text."""
+    """Raise an error if a TRUNCATE's partition is invalid, or contains NULL as in no SQL text."""
     require_partition_columns(table, spec.partition)
     for name, value in spec.partition.items():
         if value is None:

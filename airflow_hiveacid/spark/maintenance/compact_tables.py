@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import plan_tables
+from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.maintenance.results import compaction_result
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
@@ -83,7 +82,10 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
             return None
         shared = notes[due.facts.table.ref]
         try:
-            return Compactor.of(job, client, due.facts, shared, window).compact()
+            compactor = Compactor(
+                job=job, client=client, facts=due.facts, shared=shared, window=window
+            )
+            return compactor.compact()
         except JobFailedError as error:
             if isinstance(error, TaskKilledError) or not window.is_stopped:
                 raise

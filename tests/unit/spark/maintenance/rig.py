@@ -18,8 +18,7 @@ from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
-from airflow_hiveacid.maintenance.compaction_planner import plan_tables
-from airflow_hiveacid.maintenance.window import Window
+from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.metastore.clock import SystemClock
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.snapshots import snapshot_now
@@ -133,8 +132,15 @@ def compact(
 ) -> CompactionOutcome:
     requests = {entry.partition: entry for entry in end_dead_entries(client, table.ref)}
     (whole,) = client.list_partitions(table)
-    compactor = Compactor(
+    job: Any = SimpleNamespace(
         spark=pretended_spark(is_stopped=is_stopped),
+        policy_of=lambda _: policy,
+        terms=job_terms(
+            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or SystemClock(), on_step=on_step
+        ),
+    )
+    compactor = Compactor(
+        job=job,
         client=client,
         facts=CompactionFacts(
             table=table,
@@ -143,12 +149,8 @@ def compact(
             known=known or snapshot_now(client, [table.ref]),
             request=requests.get(in_queue(whole)),
         ),
-        policy=policy,
         shared=SharedNotes.of(table),
         window=Window(),
-        terms=job_terms(
-            job_key, attempt=AttemptId(1, "0" * 12), clock=clock or SystemClock(), on_step=on_step
-        ),
     )
     return compactor.compact()
 

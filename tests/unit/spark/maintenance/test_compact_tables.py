@@ -51,7 +51,6 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     read_facts,
     thresholds_of,
 )
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -67,7 +66,6 @@ from airflow_hiveacid.spark.maintenance import compact as compact_module
 from airflow_hiveacid.spark.maintenance import compact_tables as module
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from tests.unit.spark.maintenance.rig import (
     begin_delete,
     insert,
@@ -458,20 +456,41 @@ def test_a_failed_partition_that_still_exists_fails_the_job(
     assert caught.value.failed == {"default.p day=1": "the disk is full"}
 
 
-def test_the_compactors_of_all_tables_get_the_settings_of_the_job(warehouse: Warehouse) -> None:
+def test_the_compactors_of_all_tables_get_the_settings_of_the_job(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = warehouse.table("a", 3)
+    warehouse.partitioned("p", ["1", "2"])
     job = warehouse.job("default.*")
     job.terms = JobTerms.of(replace(job.spec, heartbeat_s=7.0))
     job.policy_of = lambda _: ConflictPolicy.STRICT
-    partitions = warehouse.client.list_partitions(table)
-    (facts,) = read_facts(warehouse.client, table, job.spec.job, lambda _: partitions)
-    shared = SharedNotes.of(table)
-    compactor = Compactor.of(job, warehouse.client, facts, shared, Window())
-    assert compactor.policy is ConflictPolicy.STRICT
-    assert compactor.terms.job_key == "dag/run/compact/-1"
-    assert (compactor.terms.lock_timeout_s, compactor.terms.heartbeat_s) == (5.0, 7.0)
-    assert compactor.facts is facts
-    assert compactor.shared is shared
+    begun: list[tuple[JobTerms, ConflictPolicy]] = []
+    compacting: Any = compact_module.compacting
+    compact = Compactor.compact
+    compactors: list[Compactor] = []
+
+    def noted(client: object, terms: JobTerms, **others: Any) -> Any:  # noqa: ANN401
+        begun.append((terms, others["policy"]))
+        return compacting(client, terms, **others)
+
+    def watched(self: Compactor) -> CompactionOutcome:
+        compactors.append(self)
+        return compact(self)
+
+    monkeypatch.setattr(compact_module, "compacting", noted)
+    monkeypatch.setattr(Compactor, "compact", watched)
+    compact_tables(job)
+    assert len(begun) == 3
+    for terms, policy in begun:
+        assert policy is ConflictPolicy.STRICT
+        assert terms.job_key == "dag/run/compact/-1"
+        assert (terms.lock_timeout_s, terms.heartbeat_s) == (5.0, 7.0)
+    notes = {id(compactor.shared) for compactor in compactors}
+    assert {compactor.facts.table.ref for compactor in compactors} == {
+        table.ref,
+        TableRef("default", "p"),
+    }
+    assert len(notes) == 2, "one for each table"
 
 
 def test_a_plan_leaves_the_entry_of_a_dead_worker_and_a_compaction_ends_it(

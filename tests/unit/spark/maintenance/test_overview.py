@@ -12,7 +12,6 @@ from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
@@ -23,8 +22,8 @@ from airflow_hiveacid.maintenance.clean import (
     forget_unreadable,
 )
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance.compact import Compactor
@@ -37,7 +36,6 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import leave_unconfirmed
 
 if TYPE_CHECKING:
@@ -360,11 +358,9 @@ def test_compaction_makes_no_metastore_calls_for_partitions_that_are_not_due(
         info = PartitionInfo(name=day(n), location=f"{table.location}/day={n}")
         spec = CompactSpec.of_table(str(REF))
         compactor = Compactor(
-            spark=nothing,
+            job=nothing,
             client=client,
-            terms=job_terms(),
             facts=CompactionFacts(table=table, partition=info, spec=spec, known=known),
-            policy=ConflictPolicy.HIVE,
             shared=shared,
             window=Window(),
         )

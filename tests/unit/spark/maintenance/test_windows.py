@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
-from airflow_hiveacid.maintenance import window
+from airflow_hiveacid.maintenance import compaction_planner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.spark.maintenance import bucket_tasks
@@ -52,7 +53,7 @@ class Night:
 @pytest.fixture(autouse=True)
 def night(monkeypatch: pytest.MonkeyPatch) -> Night:
     made = Night()
-    monkeypatch.setattr(window, "time", made)
+    monkeypatch.setattr(compaction_planner, "time", made)
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
     without_spark(monkeypatch)
     return made
@@ -80,14 +81,15 @@ def end_at(
     def watched(self: Compactor) -> CompactionOutcome:
         if str(self.facts.table.ref) != name:
             return compact(self)
-        terms = self.terms
+        terms = self.job.terms
 
         def reach(reached: str) -> None:
             if reached == step:
                 night.end()
             terms.on_step(reached)
 
-        return compact(replace(self, terms=replace(terms, on_step=reach)))
+        job = SimpleNamespace(**{**vars(self.job), "terms": replace(terms, on_step=reach)})
+        return compact(replace(self, job=job))  # type: ignore[arg-type]
 
     monkeypatch.setattr(Compactor, "compact", watched)
 
