@@ -17,6 +17,7 @@ Example:
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -26,15 +27,19 @@ import stat
 import sys
 import tempfile
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.scratch import scratch_errors
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    LocationPermissionError,
+    StoreUnavailableError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOMS: Final = (
     "format",
@@ -57,6 +62,7 @@ LIBRARIES: Final = ("thrift", "hmsclient")
 APPS: Final = "spark_apps"
 """The package name of the applications in the zip."""
 
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _INSTALL_AGAIN: Final = "install airflow-provider-hiveacid again"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -226,3 +232,31 @@ def private_directory() -> Path:
 
 if __name__ == "__main__":
     raise SystemExit(main(sys.argv[1:]))
+
+
+@contextmanager
+def scratch_errors(directory: str | None = None) -> Iterator[None]:
+    """Raise typed errors if the `with` block cannot write to `directory`, by default TMPDIR.
+
+    Raises:
+        LocationPermissionError: this process has no permission to write to `directory`.
+        StoreUnavailableError: writing failed for a different reason, such as a full disk.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = directory or _temporary_directory()
+        reason = (
+            f"{error.strerror or error}. Nothing was written to any table. Temporary files of this"
+            " process go to TMPDIR: free space there, or set TMPDIR to another directory"
+        )
+        if error.errno in _DENIED:
+            raise LocationPermissionError(location=where, action="write", reason=reason) from error
+        raise StoreUnavailableError(location=where, action="write", reason=reason) from error
+
+
+def _temporary_directory() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "the temporary directory"

@@ -34,8 +34,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.packager import application_path, cached_archive
-from airflow_hiveacid.jobs.scratch import scratch_errors
+from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec, application_of
 from airflow_hiveacid.jobs.worker_file import locked

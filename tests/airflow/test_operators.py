@@ -11,10 +11,10 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
+    ChangeFeedSpec,
     CleanSpec,
     CompactionChoice,
     CompactSpec,
@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ProveErasureSpec,
     RebalanceSpec,
     RestoreSpec,
+    WhenGone,
 )
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,

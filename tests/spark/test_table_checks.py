@@ -10,8 +10,8 @@ import pytest
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobError
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
     CompactSpec,
     ConversionTarget,

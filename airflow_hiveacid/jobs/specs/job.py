@@ -31,8 +31,8 @@ from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, re
 from airflow_hiveacid.jobs.endpoint import (
     MetastoreEndpoint,  # noqa: TC001 - the codec reads hints at run time
 )
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
     CompactSpec,
     ConvertSpec,

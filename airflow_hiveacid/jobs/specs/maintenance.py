@@ -1,4 +1,4 @@
-"""The specs of jobs that compact, clean, search, restore, rebalance or convert a table."""
+"""The specs of jobs that compact, clean, search, restore, rebalance, convert or feed a table."""
 
 from __future__ import annotations
 
@@ -183,3 +183,36 @@ class ConvertSpec:
     target: str
     to: ConversionTarget
     plan_only: bool = False
+
+
+class WhenGone(enum.Enum):
+    """The reaction of a feed to unreadable changes: fail, or write the whole table."""
+
+    FAIL = "fail"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFeedSpec:
+    """Write a table's changes since the feed's last range; each range gets its own directory.
+
+    `target` is the table that is read, and `location` is the URI of the feed. If `keys` is None,
+    the feed uses the table's primary key. If `columns` is empty, the feed contains all columns.
+    With `pre_images`, the feed includes old values. The first range has the changes after `since`,
+    or the whole table if `since` is None. `until` is the last version. By default, `until` is the
+    newest version that no open write can change. `since` and `until` are `VersionSpec.text`. If the
+    changes can no longer be read and `when_gone` is WHOLE, the range contains the whole table.
+    `parameters` are the parameters in `where`.
+    """
+
+    target: str
+    location: str
+    keys: tuple[str, ...] | None = None
+    is_net: bool = False
+    columns: tuple[str, ...] = ()
+    where: str | None = None
+    since: str | None = None
+    until: str | None = None
+    pre_images: bool = True
+    when_gone: WhenGone = WhenGone.FAIL
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)

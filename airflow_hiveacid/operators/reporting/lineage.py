@@ -19,9 +19,9 @@ from airflow_hiveacid.jobs.metastore_statements import (
     MetastoreStatement,
     RenameTable,
 )
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
     CompactSpec,
     ProveErasureSpec,

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
-from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, ProveErasureSpec
 from airflow_hiveacid.jobs.specs.statements import (
     CreateAsSpec,
     DeleteSpec,

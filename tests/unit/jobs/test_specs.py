@@ -6,9 +6,9 @@ import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
     CompactionChoice,
     CompactSpec,
@@ -18,6 +18,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ProveErasureSpec,
     RebalanceSpec,
     RestoreSpec,
+    WhenGone,
 )
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,

@@ -19,9 +19,9 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
     CompactionChoice,
     CompactSpec,
