@@ -180,7 +180,7 @@ class Cleaner:
         plan = dataclasses.replace(plan, unknown=unknown)
         why_not = turned_off(current_table)
         if why_not is not None:
-            return _outcome(partition, _all_kept(plan, why_not))
+            return _outcome(partition, plan.keeping(dict.fromkeys(plan.paths, why_not)))
         if state.aborted:
             check_aborted(self.table, state, past.commits())
         plan = self._without_shared(partition, plan)
@@ -239,7 +239,7 @@ class Cleaner:
                 )
             if why is not None:
                 reasons[removal.path] = why
-        return _some_kept(plan, reasons)
+        return plan.keeping(reasons)
 
     def _look_again(self, plan: CleaningPlan, seen: Mapping[str, FirstSeen]) -> CleaningPlan:
         """Keep files for readers that locked this table after the readers were first requested.
@@ -251,18 +251,15 @@ class Cleaner:
         if not any(removal.replaced_by for removal in plan.remove):
             return plan
         readers = self._readers(self.client.valid_txns())
-        remove, keep, waited_for = [], [*plan.keep], dict.fromkeys(plan.waited_for)
+        reasons: dict[str, str] = {}
+        waited_for: list[Reader] = []
         for removal in plan.remove:
             first_seen = seen.get(removal.replaced_by)
             earlier_readers = () if first_seen is None else readers_before(first_seen, readers)
             if earlier_readers:
-                waited_for |= dict.fromkeys(earlier_readers)
-                keep.append(dataclasses.replace(removal, why=str(earlier_readers[0])))
-            else:
-                remove.append(removal)
-        return dataclasses.replace(
-            plan, remove=tuple(remove), keep=tuple(keep), waited_for=tuple(waited_for)
-        )
+                waited_for += earlier_readers
+                reasons[removal.path] = str(earlier_readers[0])
+        return plan.keeping(reasons, waited_for)
 
     def _confirm_writers(self, partition: PartitionInfo, plan: CleaningPlan) -> None:
         """Confirm the ledger's entries of writes whose directories this cleaning removes."""
@@ -328,16 +325,9 @@ class Cleaner:
         why_not = waits_for(seen[name], readers, self._time_s(), 0.0)
         if why_not is None:
             return plan, horizon
-        ending = [dataclasses.replace(r, why=why_not) for r in plan.remove if r.ends]
-        plan = dataclasses.replace(
-            plan,
-            remove=tuple(r for r in plan.remove if not r.ends),
-            keep=(*plan.keep, *ending),
-            waited_for=tuple(
-                dict.fromkeys((*plan.waited_for, *readers_before(seen[name], readers)))
-            ),
-        )
-        return plan, horizon
+        ending = (removal.path for removal in plan.remove if removal.ends)
+        earlier_readers = readers_before(seen[name], readers)
+        return plan.keeping(dict.fromkeys(ending, why_not), earlier_readers), horizon
 
     def _without_tagged(
         self,
@@ -349,16 +339,10 @@ class Cleaner:
         """Keep the paths that tags need, including tags created after this run began."""
         past.refresh()
         reasons = _held(past.noted_tags(self._tags), partition, self._time_s())
-        tagged = [r for r in plan.remove if r.path in reasons]
-        for removal in tagged:
-            if removal.replaced_by:
+        for removal in plan.remove:
+            if removal.path in reasons and removal.replaced_by:
                 seen[f"{_HELD}{removal.path}"] = seen[removal.replaced_by]
-        keep = [dataclasses.replace(r, why=reasons[r.path]) for r in tagged]
-        return dataclasses.replace(
-            plan,
-            remove=tuple(r for r in plan.remove if r.path not in reasons),
-            keep=(*plan.keep, *keep),
-        )
+        return plan.keeping(reasons)
 
     def _time_s(self) -> float:
         """Return the metastore's time if guarantees or tags need it, else this machine's time."""
@@ -423,11 +407,11 @@ class Cleaner:
             or self.neighbours.why_unsure(self.client, self.table)
             for r in plan.remove
         }
-        plan = _some_kept(plan, {path: why for path, why in read.items() if why is not None})
+        plan = plan.keeping({path: why for path, why in read.items() if why is not None})
         # The table is read after its partitions, so these are the partitions of this table.
         why_not = turned_off(self._table_now())
         if why_not is not None:
-            return _outcome(whole, _all_kept(plan, why_not))
+            return _outcome(whole, plan.keeping(dict.fromkeys(plan.paths, why_not)))
         if self.spec.plan_only:
             return _outcome(whole, plan)
         kept_paths = {removal.path for removal in plan.keep}
@@ -730,20 +714,6 @@ def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Remov
 
 def _is_directory_name(name: str) -> bool:
     return _is_staging(name) or parse_directory_name(name) is not None
-
-
-def _some_kept(plan: CleaningPlan, why: Mapping[str, str]) -> CleaningPlan:
-    kept_removals = (dataclasses.replace(r, why=why[r.path]) for r in plan.remove if r.path in why)
-    return dataclasses.replace(
-        plan,
-        keep=(*plan.keep, *kept_removals),
-        remove=tuple(r for r in plan.remove if r.path not in why),
-    )
-
-
-def _all_kept(plan: CleaningPlan, why: str) -> CleaningPlan:
-    kept_removals = (dataclasses.replace(removal, why=why) for removal in plan.remove)
-    return dataclasses.replace(plan, remove=(), keep=(*plan.keep, *kept_removals))
 
 
 def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:

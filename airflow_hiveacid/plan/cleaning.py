@@ -22,7 +22,7 @@ Must not access a file system or a metastore.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -111,6 +111,23 @@ class CleaningPlan:
     unseen: tuple[str, ...]
     waited_for: tuple[Reader, ...] = ()
     unknown: tuple[UnknownPath, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths to remove."""
+        return tuple(removal.path for removal in self.remove)
+
+    def keeping(
+        self, reasons: Mapping[str, str], waited_for: Iterable[Reader] = ()
+    ) -> CleaningPlan:
+        """Return a plan that also keeps some paths, each with its reason, for more readers."""
+        kept = (replace(r, why=reasons[r.path]) for r in self.remove if r.path in reasons)
+        return replace(
+            self,
+            remove=tuple(r for r in self.remove if r.path not in reasons),
+            keep=(*self.keep, *kept),
+            waited_for=tuple(dict.fromkeys((*self.waited_for, *waited_for))),
+        )
 
 
 def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
