@@ -23,7 +23,6 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
 from airflow_hiveacid.format.records.cleaning import FirstSeen, Reader
 from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
@@ -31,6 +30,12 @@ from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
+from airflow_hiveacid.maintenance.removal import (
+    is_directory_name,
+    is_staging,
+    remove_paths,
+    staging_directories,
+)
 from airflow_hiveacid.maintenance.unknown_paths import (
     Places,
     UnknownPaths,
@@ -48,7 +53,6 @@ from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.cleaning import (
     CleaningPlan,
     Removal,
-    StagingDirectory,
     is_clean,
     plan_cleaning,
     plan_staging,
@@ -59,19 +63,15 @@ from airflow_hiveacid.plan.cleaning import (
     waits_for,
 )
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
-from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import (
-    files_below,
     list_directories,
     list_table,
-    tree_size,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
-from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
 
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import FileEntry, Listing
+    from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
     from airflow_hiveacid.maintenance.overview import Overview
@@ -145,7 +145,7 @@ class Cleaner:
         oldest = self._look_back(partition, state)
         unknown = unknown_in(self.table, state, listing, self.now_s())
         names = [path for path in listing.directories if "/" not in path]
-        if self._is_untouched(partition) and is_clean(state) and not any(map(_is_staging, names)):
+        if self._is_untouched(partition) and is_clean(state) and not any(map(is_staging, names)):
             return CleaningOutcome(
                 partition=str(partition.name),
                 removed=(),
@@ -167,7 +167,7 @@ class Cleaner:
         note = FirstSeen(high_watermark=txns.high_watermark, at_s=self._time_s())
         plan = plan_cleaning(
             state,
-            _staging(partition, names),
+            staging_directories(partition, names),
             first_seen,
             txns,
             readers=readers,
@@ -192,7 +192,7 @@ class Cleaner:
         self.on_step("noted")
         plan = self._look_again(plan, first_seen)
         self._confirm_writers(partition, plan)
-        plan = _remove(partition, plan, listing)
+        plan = remove_paths(partition, plan, listing)
         if horizon is not None:
             past.forget_horizons_below(horizon)
         self.on_step("removed")
@@ -219,8 +219,8 @@ class Cleaner:
         """
         reasons = {}
         for removal in plan.remove:
-            is_directory = _is_directory_name(removal.path)
-            if _is_staging(removal.path) or (is_directory and removal.replaced_by):
+            is_directory = is_directory_name(removal.path)
+            if is_staging(removal.path) or (is_directory and removal.replaced_by):
                 continue
             uri = f"{partition.location.rstrip('/')}/{removal.path}"
             why = self.neighbours.why_read(
@@ -358,13 +358,13 @@ class Cleaner:
         whole = PartitionInfo(name=PartitionName(), location=self.table.location)
         names = list_directories(*open_location(whole.location))
         plan = plan_staging(
-            _staging(whole, names),
+            staging_directories(whole, names),
             self.client.valid_txns(),
             now_s=self.now_s(),
             orphan_age_s=self.spec.orphan_age_s,
         )
         if not self.spec.plan_only:
-            plan = _remove(whole, plan, None)
+            plan = remove_paths(whole, plan, None)
         return _outcome(whole, plan)
 
     def clean_unknown(self, partitions: Iterable[PartitionInfo]) -> CleaningOutcome:
@@ -417,7 +417,7 @@ class Cleaner:
         kept_paths = {removal.path for removal in plan.keep}
         notes_after = {**dict.fromkeys(plan.unseen, note), **first_seen}
         notes.note_first_seen(whole.name, {p: s for p, s in notes_after.items() if p in kept_paths})
-        return _outcome(whole, _remove(whole, plan, listing))
+        return _outcome(whole, remove_paths(whole, plan, listing))
 
     def clean_uploads(self, location: str) -> CleaningOutcome:
         """Abort the uploads that killed workers left below a location.
@@ -644,76 +644,6 @@ def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, F
         for name, note in seen.items()
         if name in names or (replacements and name.startswith(_HORIZON))
     }
-
-
-def _is_staging(name: str) -> bool:
-    return name.startswith(STAGING_PREFIX)
-
-
-def _staging(partition: PartitionInfo, names: Iterable[str]) -> tuple[StagingDirectory, ...]:
-    """Return the staging directories at a location, with size and time of the newest change."""
-    staging = []
-    for name in names:
-        if not _is_staging(name):
-            continue
-        number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
-        size, newest = tree_size(*open_location(f"{partition.location.rstrip('/')}/{name}"))
-        staging.append(
-            StagingDirectory(
-                path=name,
-                txn_id=TxnId(int(number)) if number.isdecimal() else None,
-                modified_s=newest,
-                size_bytes=size,
-            )
-        )
-    return tuple(staging)
-
-
-def _remove(partition: PartitionInfo, plan: CleaningPlan, listing: Listing | None) -> CleaningPlan:
-    """Remove the plan's unchanged paths; return a plan with only the removed paths.
-
-    Staging directories need no check, because their names are never reused.
-    """
-    judged: dict[str, list[FileEntry]] = {}
-    for file in listing.files if listing else ():
-        for path in {file.path, file.path.partition("/")[0]}:
-            judged.setdefault(path, []).append(file)
-
-    def remove(removal: Removal) -> bool:
-        fs, path = open_location(f"{partition.location.rstrip('/')}/{removal.path}")
-        if not _is_staging(removal.path):
-            files = files_below(partition.location, removal.path)
-            if files and files != tuple(judged.get(removal.path, ())):
-                log.warning("skipped a path that was replaced after it was listed: %s", path)
-                return False
-        log.info("removing %s: %s", path, removal.why)
-        if _is_directory_name(removal.path.rpartition("/")[2]):
-            delete_directory(fs, path)
-        else:
-            delete_file(fs, path)
-        return True
-
-    # Remove bases first. Otherwise, a reader for which this cleaner does not wait could find an old
-    # base without its deltas.
-    bases, remainder = _bases_first(plan.remove)
-    is_removed = [*side_by_side(remove, bases), *side_by_side(remove, remainder)]
-    removed_paths = {
-        r.path for r, is_gone in zip((*bases, *remainder), is_removed, strict=True) if is_gone
-    }
-    return dataclasses.replace(
-        plan, remove=tuple(r for r in plan.remove if r.path in removed_paths)
-    )
-
-
-def _bases_first(removals: Iterable[Removal]) -> tuple[list[Removal], list[Removal]]:
-    parts: tuple[list[Removal], list[Removal]] = ([], [])
-    for removal in removals:
-        parts[not isinstance(parse_directory_name(removal.path), BaseName)].append(removal)
-    return parts
-
-
-def _is_directory_name(name: str) -> bool:
-    return _is_staging(name) or parse_directory_name(name) is not None
 
 
 def _outcome(partition: PartitionInfo, plan: CleaningPlan) -> CleaningOutcome:

@@ -149,7 +149,7 @@ def test_deltas_are_kept_if_an_old_base_cannot_be_removed(
             raise StorageError("the disk is read-only")
         shutil.rmtree(path)
 
-    monkeypatch.setattr("airflow_hiveacid.maintenance.clean.delete_directory", delete)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.removal.delete_directory", delete)
     with pytest.raises(StorageError):
         clean(client, lambda _: None)
     assert there(root) == {"base_0000001", "base_0000002", *INSERTS}
