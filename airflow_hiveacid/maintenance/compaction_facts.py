@@ -10,9 +10,10 @@ import dataclasses
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionNotDoneError,
@@ -61,6 +62,12 @@ if TYPE_CHECKING:
 
     Requests = Mapping[PartitionName | None, CompactionEntry]
 
+NOTHING: Final = "none"
+"""The kind of an outcome without a compaction."""
+
+OVERDUE_S: Final = 7 * 86400.0
+"""The age of its oldest delta at which a partition that is due comes before all younger ones."""
+
 log = logging.getLogger("hiveacid")
 
 
@@ -70,7 +77,9 @@ class CompactionOutcome:
 
     `bytes_in` and `bytes_out` are sizes of data files. `entry_id` is the ID of the queue entry, on
     4.x. `serves` describes another client's request that this compaction fulfilled. `is_hindered`
-    is True if a compaction was due, but something prevented it.
+    is True if a compaction was due, but something prevented it. If a compaction is only planned,
+    `score` (`CompactionPlan.score`) and `oldest_delta_s`, the age of the oldest delta in seconds,
+    give its place in the job.
     """
 
     partition: str
@@ -87,6 +96,21 @@ class CompactionOutcome:
     entry_id: int | None = None
     serves: str = ""
     is_hindered: bool = False
+    score: float = field(default=0.0, metadata=stored_as(None))
+    oldest_delta_s: float = field(default=0.0, metadata=stored_as(None))
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if earlier jobs have probably left the partition again and again."""
+        return self.oldest_delta_s >= OVERDUE_S
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The place in the order of the work; overdue partitions first, the oldest of them first.
+
+        Otherwise a large partition, which has a low score, would be left every night.
+        """
+        return (self.oldest_delta_s if self.is_overdue else 0.0, self.score)
 
     @property
     def text(self) -> str:
@@ -119,6 +143,11 @@ class CompactionFacts:
     def name(self) -> PartitionName:
         """The partition's name."""
         return self.partition.name
+
+    @property
+    def entry_id(self) -> int:
+        """The ID of the request that waits in the queue; 0 if there is none."""
+        return 0 if self.request is None else self.request.entry_id or 0
 
     @property
     def where(self) -> TableOrPartition:
@@ -252,7 +281,7 @@ class CompactionFacts:
         name = str(self.name)
         if isinstance(plan, NoCompaction):
             return CompactionOutcome(
-                partition=name, done=False, kind="none", why=plan.why, is_hindered=plan.is_hindered
+                partition=name, done=False, kind=NOTHING, why=plan.why, is_hindered=plan.is_hindered
             )
         return CompactionOutcome(
             partition=name,

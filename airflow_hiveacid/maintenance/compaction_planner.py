@@ -10,12 +10,14 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from airflow_hiveacid.format.errors import CompactionNotDoneError, typed
 from airflow_hiveacid.format.words import age_text, first_few, several
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import (
+    NOTHING,
+    OVERDUE_S,
     CompactionFacts,
     CompactionOutcome,
     check_can_serve,
@@ -41,10 +43,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
     from airflow_hiveacid.maintenance.compaction_facts import Requests
     from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.plan.compaction import NoCompaction
 
-OVERDUE_S: Final = 7 * 86400.0
-"""The age of its oldest delta at which a partition that is due comes before all younger ones."""
+Due = tuple[CompactionFacts, CompactionOutcome]
+"""A partition that is due, and its planned outcome."""
 
 log = logging.getLogger("hiveacid")
 
@@ -77,69 +78,33 @@ class Window:
         return self.stops and self.is_over
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueCompaction:
-    """A partition that needs compaction; its plan's list of files is not kept in memory.
-
-    `oldest_delta_s` is the age of its oldest delta in seconds.
-    """
-
-    facts: CompactionFacts
-    score: float
-    oldest_delta_s: float
-    outcome: CompactionOutcome
-
-    @property
-    def table(self) -> str:
-        """The table's full name."""
-        return str(self.facts.table.ref)
-
-    @property
-    def entry_id(self) -> int:
-        """The ID of the request that waits in the queue; 0 if there is none."""
-        request = self.facts.request
-        return 0 if request is None else request.entry_id or 0
-
-    @property
-    def is_overdue(self) -> bool:
-        """True if earlier jobs have probably left the partition again and again."""
-        return self.oldest_delta_s >= OVERDUE_S
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """The place in the order of the work; overdue partitions first, the oldest of them first.
-
-        Otherwise a large partition, which has a low score, would be left every night.
-        """
-        return (self.oldest_delta_s if self.is_overdue else 0.0, self.score)
-
-
 @dataclass(slots=True, kw_only=True)
 class TablesPlan(TablesRun):
     """The plan of one job, and what came of it. Mutable.
 
-    `due` are the partitions to compact, in the order of the work. `outcomes` are those of
+    `due` are the partitions to compact, in the order of the work, each with its planned outcome,
+    which does not keep the plan's list of files in memory. `outcomes` are those of
     partitions that were compacted, planned or left, by table; if the job is of one table, also of
     those that are not due. `table` is the only table of such a job. `window_ended` is True if the
     job has left partitions, or all, because its window has ended.
     """
 
-    due: list[DueCompaction] = field(default_factory=list)
+    due: list[Due] = field(default_factory=list)
     outcomes: list[tuple[str, CompactionOutcome]] = field(default_factory=list)
     table: TableInfo | None = None
     window_ended: bool = False
 
     def report_due(self) -> None:
         """Add the partitions that are due to the outcomes, because the job only plans."""
-        self.outcomes += [(due.table, due.outcome) for due in self.due]
+        self.outcomes += [(str(facts.table.ref), outcome) for facts, outcome in self.due]
 
-    def leave(self, left: Sequence[DueCompaction]) -> None:
+    def leave(self, left: Sequence[Due]) -> None:
         """Leave partitions for a later job, because the window has ended."""
-        for due in left:
+        for facts, outcome in left:
             self.window_ended = True
-            why = f"{due.outcome.why}; left for a later job, because the window has ended"
-            self.outcomes.append((due.table, replace(due.outcome, why=why)))
-        _warn_of_left([due for due in left if due.is_overdue], "the window has ended")
+            why = f"{outcome.why}; left for a later job, because the window has ended"
+            self.outcomes.append((str(facts.table.ref), replace(outcome, why=why)))
+        _warn_of_left([due for due in left if due[1].is_overdue], "the window has ended")
 
     @property
     def of_table(self) -> list[CompactionOutcome]:
@@ -165,7 +130,7 @@ def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
     Unless the spec is `plan_only`, this function also ends the queue entries of dead workers.
 
     The partitions with the highest score come first, after those that are overdue
-    (`DueCompaction.rank`). If the job serves the queue, the partitions with the oldest requests
+    (`CompactionOutcome.rank`). If the job serves the queue, the partitions with the oldest requests
     come first.
 
     Raises:
@@ -178,9 +143,9 @@ def plan_tables(client: MetastorePort, spec: CompactSpec) -> TablesPlan:
     for group in grouped(_tables(client, spec, run)):
         _plan(client, _facts(client, spec, group, run, neighbours), run)
     if spec.choice is CompactionChoice.QUEUED:
-        run.due.sort(key=lambda one: one.entry_id)
+        run.due.sort(key=lambda due: due[0].entry_id)
     else:
-        run.due.sort(key=lambda one: one.rank, reverse=True)
+        run.due.sort(key=lambda due: due[1].rank, reverse=True)
     log.info(
         "%d of %d partitions in %d tables need compaction", len(run.due), run.partitions, run.tables
     )
@@ -212,7 +177,7 @@ def _tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> list[T
             continue
         run.skipped[str(table.ref)] = why_not
         if run.is_of_table:
-            outcome = CompactionOutcome(partition="", done=False, kind="none", why=why_not)
+            outcome = CompactionOutcome(partition="", done=False, kind=NOTHING, why=why_not)
             run.outcomes.append((str(table.ref), outcome))
     return tables
 
@@ -288,48 +253,43 @@ def _requested(
 
 def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: TablesPlan) -> None:
     run.partitions += len(partitions)
-    for facts, plan in run.each(client, partitions, _due, where=lambda facts: facts.where):
-        if isinstance(plan, DueCompaction):
-            run.due.append(plan)
-        elif plan.is_hindered or run.is_of_table:
+    for facts, outcome in run.each(client, partitions, _planned, where=lambda facts: facts.where):
+        if outcome.kind != NOTHING:
+            run.due.append((facts, outcome))
+        elif outcome.is_hindered or run.is_of_table:
             try:
-                outcome = facts.checked(facts.outcome(plan))
+                run.outcomes.append((str(facts.table.ref), facts.checked(outcome)))
             except CompactionNotDoneError as error:
                 run.fail(facts.where.name, error)
-            else:
-                run.outcomes.append((str(facts.table.ref), outcome))
 
 
-def _due(client: MetastorePort, facts: CompactionFacts) -> DueCompaction | NoCompaction:
+def _planned(client: MetastorePort, facts: CompactionFacts) -> CompactionOutcome:
     plan = facts.plan(client)
+    outcome = facts.outcome(plan)
     if not isinstance(plan, CompactionPlan):
-        return plan
+        return outcome
     health = TableHealth.of(plan.state, kind=facts.table.kind, now_s=time.time())
-    return DueCompaction(
-        facts=facts,
-        score=plan.score,
-        oldest_delta_s=health.oldest_delta_s or 0.0,
-        outcome=facts.outcome(plan),
-    )
+    return replace(outcome, score=plan.score, oldest_delta_s=health.oldest_delta_s or 0.0)
 
 
-def _within(run: TablesPlan, max_bytes: int) -> list[DueCompaction]:
+def _within(run: TablesPlan, max_bytes: int) -> list[Due]:
     """Return the compactions whose inputs fit into `max_bytes`, and record the others as left.
 
     The first one is always chosen, because otherwise no job would ever compact a large partition.
     """
-    chosen: list[DueCompaction] = []
-    remainder: list[DueCompaction] = []
+    chosen: list[Due] = []
+    remainder: list[Due] = []
     left_bytes = max_bytes
-    for due in run.due:
-        if chosen and due.outcome.bytes_in > left_bytes:
-            run.outcomes.append((due.table, _left(due.outcome, max_bytes)))
-            remainder.append(due)
+    for facts, outcome in run.due:
+        if chosen and outcome.bytes_in > left_bytes:
+            run.outcomes.append((str(facts.table.ref), _left(outcome, max_bytes)))
+            remainder.append((facts, outcome))
             continue
-        chosen.append(due)
-        left_bytes -= due.outcome.bytes_in
-    _warn_of_left([due for due in remainder if due.is_overdue], f"max_bytes={max_bytes} is used up")
-    large = [due for due in remainder if due.outcome.bytes_in > max_bytes and not due.is_overdue]
+        chosen.append((facts, outcome))
+        left_bytes -= outcome.bytes_in
+    overdue = [due for due in remainder if due[1].is_overdue]
+    _warn_of_left(overdue, f"max_bytes={max_bytes} is used up")
+    large = [due for due in remainder if due[1].bytes_in > max_bytes and not due[1].is_overdue]
     _warn_of_left(
         large,
         f"each of them reads more than max_bytes={max_bytes}. Such a partition is compacted only if"
@@ -338,13 +298,13 @@ def _within(run: TablesPlan, max_bytes: int) -> list[DueCompaction]:
     return chosen
 
 
-def _warn_of_left(left: Sequence[DueCompaction], why: str) -> None:
+def _warn_of_left(left: Sequence[Due], why: str) -> None:
     if not left:
         return
     texts = [
-        f"{due.facts.where.name} ({due.outcome.bytes_in} bytes, oldest delta"
-        f" {age_text(due.oldest_delta_s)} old)"
-        for due in left
+        f"{facts.where.name} ({outcome.bytes_in} bytes, oldest delta"
+        f" {age_text(outcome.oldest_delta_s)} old)"
+        for facts, outcome in left
     ]
     log.warning(
         "%s left although due: %s, because %s",

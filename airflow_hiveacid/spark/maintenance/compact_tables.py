@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
-    from airflow_hiveacid.maintenance.compaction_planner import DueCompaction, TablesPlan
+    from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.spark.writing.context import JobContext
 
@@ -60,7 +60,7 @@ def compact_tables(job: JobContext) -> JobResult:
 def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, SharedNotes]:
     """Return the notes of the tables with due partitions that can be written; the others fail."""
     notes: dict[TableRef, SharedNotes] = {}
-    for table in {due.facts.table.ref: due.facts.table for due in run.due}.values():
+    for table in {facts.table.ref: facts.table for facts, _ in run.due}.values():
         try:
             check_publishable(table.ref, table.location)
             check_writable(table.location)
@@ -76,28 +76,28 @@ def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, Share
 def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
     notes = _notes_of_writable(job, run)
 
-    def compact(client: MetastorePort, due: DueCompaction) -> CompactionOutcome | None:
+    def compact(client: MetastorePort, due: Due) -> CompactionOutcome | None:
         """Compact a partition; return None if it is left, because the window has ended."""
         if window.is_over:
             return None
-        shared = notes[due.facts.table.ref]
+        facts, _ = due
         try:
-            compactor = Compactor(
-                job=job, client=client, facts=due.facts, shared=shared, window=window
-            )
-            return compactor.compact()
+            shared = notes[facts.table.ref]
+            return Compactor(
+                job=job, client=client, facts=facts, shared=shared, window=window
+            ).compact()
         except JobFailedError as error:
             if isinstance(error, TaskKilledError) or not window.is_stopped:
                 raise
-            log.info("%s: stopped at the end of the window: %s", due.facts.where.name, error)
+            log.info("%s: stopped at the end of the window: %s", facts.where.name, error)
             return None
 
     with _stopping(job, window):
         results = run.each(
             job.client,
-            [due for due in run.due if due.facts.table.ref in notes],
+            [due for due in run.due if due[0].table.ref in notes],
             compact,
-            where=lambda due: due.facts.where,
+            where=lambda due: due[0].where,
             at_once=job.spark.sparkContext.defaultParallelism,
         )
     remainder = []
@@ -105,8 +105,9 @@ def _compact(job: JobContext, run: TablesPlan, window: Window) -> None:
         if outcome is None:
             remainder.append(due)
             continue
-        log.info("%s: %s", due.facts.where.name, outcome.text)
-        run.outcomes.append((due.table, outcome))
+        facts, _ = due
+        log.info("%s: %s", facts.where.name, outcome.text)
+        run.outcomes.append((str(facts.table.ref), outcome))
     run.leave(remainder)
 
 
