@@ -12,12 +12,10 @@ import dataclasses
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     LocationPermissionError,
-    MetastoreCallError,
     NotEnoughHistoryError,
     OtherOwnerError,
     TableChangedError,
@@ -28,6 +26,11 @@ from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind
+from airflow_hiveacid.maintenance.cleaned_entries import (
+    committed_entries,
+    mark_cleaned,
+    ready_entries,
+)
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_aborted, check_known_writes
 from airflow_hiveacid.maintenance.removal import (
@@ -43,23 +46,23 @@ from airflow_hiveacid.maintenance.unknown_paths import (
     unknown_in,
 )
 from airflow_hiveacid.metastore.compaction_queue import (
-    ClaimedCompaction,
-    CompactionEntry,
-    CompactionState,
     in_queue,
 )
-from airflow_hiveacid.metastore.transactions.compaction_work import end_entry
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.cleaning import (
+    HELD,
+    HORIZON,
     CleaningPlan,
     Removal,
+    held_by_tags,
+    held_or_read,
     is_clean,
     plan_cleaning,
     plan_staging,
     plan_unknown,
     plan_uploads,
     readers_before,
-    replaced,
+    still_of_use,
     waits_for,
 )
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
@@ -76,7 +79,7 @@ from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -87,14 +90,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.port import MetastorePort
 
 log = logging.getLogger("hiveacid")
-
-_COMMITS_REMEMBERED_S: Final = 30 * 86400.0
-_MOST_REASON: Final = 100  # characters
-_HORIZON: Final = "horizon "
-"""Prefix of the notes that record when each horizon of a partition was written."""
-_HELD: Final = "held "
-_FREED: Final = "freed "
-"""Prefixes of two kinds of notes: a tag kept a path in the last run; a path has lost its tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +150,7 @@ class Cleaner:
             )
         past = VersionNotes.of(self.table).listed_once()
         tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
-        tagged = _held(tags, partition, self._time_s())
+        tagged = held_by_tags(tags, partition.name, self._time_s())
         # Request the readers after listing the directory, and after reading the tags. Then the
         # readers include each transaction that listed the directory before this cleaner. The
         # readers then also include each transaction that still reads the version of a removed tag.
@@ -175,7 +170,7 @@ class Cleaner:
             retention_s=max(self.spec.retention_s, readable_for(current_table.parameters) or 0.0),
             orphan_age_s=self.spec.orphan_age_s,
             is_insert_only=self.table.kind is TransactionalKind.INSERT_ONLY,
-            held=_held_or_read(state, tagged, first_seen, readers, note),
+            held=held_or_read(state, tagged, first_seen, readers, note),
         )
         plan = dataclasses.replace(plan, unknown=unknown)
         why_not = turned_off(current_table)
@@ -198,12 +193,12 @@ class Cleaner:
         self.on_step("removed")
         # Read the queue before listing the directory. An entry that becomes ready later may still
         # have files there.
-        ready = self._ready(partition)
+        ready = ready_entries(self.client, self.table, partition)
         txns = self.client.valid_txns()
         state_after, _ = self._state(partition, txns)
-        notes.note_first_seen(partition.name, _still_of_use(first_seen, state_after))
-        ready = self._committed(ready, txns, notes)
-        marked = self._mark_cleaned(ready, notes) if is_clean(state_after) else ()
+        notes.note_first_seen(partition.name, still_of_use(first_seen, state_after))
+        ready = committed_entries(self.client, ready, txns, notes)
+        marked = mark_cleaned(self.client, ready, notes) if is_clean(state_after) else ()
         return dataclasses.replace(_outcome(partition, plan), marked_entries=marked, oldest=oldest)
 
     def _readers(self, txns: ValidTxnList) -> tuple[Reader, ...]:
@@ -301,7 +296,7 @@ class Cleaner:
         ends = max((r.ends for r in plan.remove), default=WriteId(0))
         if not ends:
             return self._without_tagged(partition, plan, seen, past), None
-        name = f"{_HORIZON}{ends}"
+        name = f"{HORIZON}{ends}"
         if name not in seen:
             past.note_horizon(
                 Horizon(
@@ -338,10 +333,10 @@ class Cleaner:
     ) -> CleaningPlan:
         """Keep the paths that tags need, including tags created after this run began."""
         past.refresh()
-        reasons = _held(past.noted_tags(self._tags), partition, self._time_s())
+        reasons = held_by_tags(past.noted_tags(self._tags), partition.name, self._time_s())
         for removal in plan.remove:
             if removal.path in reasons and removal.replaced_by:
-                seen[f"{_HELD}{removal.path}"] = seen[removal.replaced_by]
+                seen[f"{HELD}{removal.path}"] = seen[removal.replaced_by]
         return plan.keeping(reasons)
 
     def _time_s(self) -> float:
@@ -492,93 +487,11 @@ class Cleaner:
             raise TableChangedError(table=self.table.ref, what="table_id")
         return table
 
-    def _ready(self, partition: PartitionInfo) -> list[CompactionEntry]:
-        """Return the queue's entries that wait for this partition to be cleaned."""
-        if self.client.generation is MetastoreGeneration.V3:
-            return []
-        name = in_queue(partition)
-        return [
-            entry
-            for entry in self.client.show_compactions(self.table.ref, name)
-            if entry.state is CompactionState.READY_FOR_CLEANING and entry.partition == name
-        ]
-
-    def _committed(
-        self, ready: Iterable[CompactionEntry], txns: ValidTxnList, notes: TableNotes
-    ) -> list[CompactionEntry]:
-        """Return the entries of committed compactions; end entries of aborted compactions.
-
-        When an entry is marked as cleaned, the server forgets which transactions up to its write ID
-        were aborted. A compactor may be killed after it has marked its entry, but before it
-        commits. Then the table still consists of the compaction's inputs. The inputs contain rows
-        of these aborted transactions. The server may also have forgotten the compaction's own
-        aborted transaction. So an entry that does not show its commit waits for the next cleaning.
-        """
-        committed = []
-        for entry in ready:
-            entry_id, txn_id = entry.entry_id, entry.txn_id
-            has_ended = not (txn_id in txns.open or txn_id in txns.aborted)
-            if txn_id is None or entry.is_committed or (has_ended and not entry.shows_commit):
-                committed.append(entry)
-            elif txn_id in txns.aborted and entry_id is not None:
-                claim = ClaimedCompaction.of_entry(entry)
-                end_entry(self.client, claim, "its compaction was aborted")
-                notes.forget_compaction(entry_id)
-        return committed
-
-    def _mark_cleaned(self, ready: Iterable[CompactionEntry], notes: TableNotes) -> tuple[int, ...]:
-        """Mark finished compactions as cleaned in the queue, whichever client made them.
-
-        The partition has no replaced and no aborted files, so nothing is left for another cleaner.
-        To mark an entry, the server needs the highest write ID of its compaction. Without this
-        write ID, the server would forget too many aborted transactions.
-        """
-        marked: list[int] = []
-        for entry in ready:
-            if entry.entry_id is None:
-                continue
-            highest = notes.highest_write_id(entry.entry_id)
-            if highest is None and entry.is_committed:
-                highest = entry.highest_write_id
-            if highest is None:
-                continue
-            claim = ClaimedCompaction.of_entry(entry)
-            try:
-                self.client.mark_cleaned(dataclasses.replace(claim, highest_write_id=highest))
-            except MetastoreCallError as error:
-                # No state of ours may depend on an entry that the metastore cannot mark.
-                reason = str(error).partition("\n")[0][:_MOST_REASON]  # pages of Java follow
-                if not end_entry(self.client, claim, f"committed and cleaned; {reason}"):
-                    continue
-            notes.forget_compaction(entry.entry_id)
-            marked.append(entry.entry_id)
-        return tuple(marked)
-
 
 def turned_off(table: TableInfo) -> str | None:
     """Return the reason if the owner has turned off the cleaning of a table; None otherwise."""
     turned_off_by = opted_out_of(table, NO_CLEANUP)
     return turned_off_by and f"cleaning is turned off by {turned_off_by}"
-
-
-def left_alone(table: TableInfo, why: str) -> CleaningOutcome:
-    """Return the outcome for a table that is not cleaned, with the reason."""
-    removal = Removal(path=table.location, why=why, size_bytes=0)
-    return CleaningOutcome(partition="", removed=(), kept=(removal,))
-
-
-def forget_unreadable(
-    table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
-) -> None:
-    """Remove month-old notes of commits whose versions are no longer readable; bundle the others.
-
-    `outcomes` are those of all partitions of the table. If `notes` is None, they are read again.
-    """
-    oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
-    if oldest:
-        before_s = time.time() - _COMMITS_REMEMBERED_S
-        notes = VersionNotes.of(table).listed_once() if notes is None else notes
-        notes.tidy_commits(oldest, before_s)
 
 
 def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> dict[str, FirstSeen]:
@@ -589,60 +502,6 @@ def _first_seen(notes: TableNotes, partition: PartitionInfo, now_s: float) -> di
     return {
         name: dataclasses.replace(note, at_s=min(note.at_s, now_s))
         for name, note in notes.first_seen(partition.name).items()
-    }
-
-
-def _held(tags: Iterable[Tag], partition: PartitionInfo, now_s: float) -> dict[str, str]:
-    """Return the paths of a partition that are kept for tags, with the reason for each."""
-    reasons: dict[str, str] = {}
-    for tag in tags:
-        root = tag.root(partition.name)
-        if root is not None and not tag.has_expired(now_s):
-            reasons |= dict.fromkeys(root.names, f"tag {tag.name!r} needs it")
-    return reasons
-
-
-def _held_or_read(
-    state: AcidState,
-    held: Mapping[str, str],
-    seen: dict[str, FirstSeen],
-    readers: Sequence[Reader],
-    note: FirstSeen,
-) -> dict[str, str]:
-    """Return the replaced paths that a current or recent tag needs, with a reason for each.
-
-    As long as a tag exists, a transaction that reads the tag's version may begin, even if the
-    version's files were replaced long ago, or if the version is older than the horizon. So a path
-    without its tag is kept until all transactions have ended that were open when a cleaner first
-    noticed the missing tag. `readers` were requested after the tags were read. The notes of the
-    partition, `seen`, are updated.
-    """
-    reasons: dict[str, str] = {}
-    for path, _, _ in replaced(state):
-        was_held, freed = f"{_HELD}{path}", f"{_FREED}{path}"
-        if path in held:
-            reasons[path] = held[path]
-            seen[was_held] = note
-            seen.pop(freed, None)
-            continue
-        if seen.pop(was_held, None) is not None:
-            seen[freed] = note
-        since = seen.get(freed)
-        why_not = None if since is None else waits_for(since, readers, since.at_s, 0.0)
-        if why_not is not None:
-            reasons[path] = why_not
-    return reasons
-
-
-def _still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
-    """Return the notes on paths that are replaced but not yet removed."""
-    replacements = replaced(left)
-    names = {replacement for _, _, replacement in replacements}
-    names |= {f"{kind}{path}" for path, _, _ in replacements for kind in (_HELD, _FREED)}
-    return {
-        name: note
-        for name, note in seen.items()
-        if name in names or (replacements and name.startswith(_HORIZON))
     }
 
 

@@ -8,15 +8,15 @@ Spark.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import TableChangedError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.maintenance.clean import (
     Cleaner,
     CleaningOutcome,
-    forget_unreadable,
-    left_alone,
     turned_off,
 )
 from airflow_hiveacid.maintenance.many_tables import (
@@ -30,20 +30,24 @@ from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.maintenance.ownership import check_owner
 from airflow_hiveacid.metastore.partitions import partitions_of
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
+from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
     from airflow_hiveacid.maintenance.overview import Overview
     from airflow_hiveacid.metastore.port import MetastorePort
     from airflow_hiveacid.plan.cleaning import UnknownPath
+
+_COMMITS_REMEMBERED_S: Final = 30 * 86400.0
 
 log = logging.getLogger("hiveacid")
 
@@ -220,7 +224,7 @@ class TablesCleaning(TablesRun):
         """Skip a table for which cleaning is turned off."""
         self.skipped[str(table.ref)] = why
         if self.is_of_table:
-            self.outcomes.append(left_alone(table, why))
+            self.outcomes.append(_left_alone(table, why))
 
     def add(
         self,
@@ -316,3 +320,22 @@ def _uploaded_to(table: TableInfo, spec: CleanSpec, locations: Sequence[str]) ->
         within = f"{table.location.rstrip('/')}/"
         roots = {table.location, *(p for p in roots if not p.startswith(within))}
     return [location for location in sorted(roots) if publishes_files(scheme_of(location))]
+
+
+def _left_alone(table: TableInfo, why: str) -> CleaningOutcome:
+    removal = Removal(path=table.location, why=why, size_bytes=0)
+    return CleaningOutcome(partition="", removed=(), kept=(removal,))
+
+
+def forget_unreadable(
+    table: TableInfo, outcomes: Iterable[CleaningOutcome], notes: VersionNotes | None = None
+) -> None:
+    """Remove month-old notes of commits whose versions are no longer readable; bundle the others.
+
+    `outcomes` are those of all partitions of the table. If `notes` is None, they are read again.
+    """
+    oldest = {o.partition: WriteId(o.oldest) for o in outcomes if o.oldest is not None}
+    if oldest:
+        before_s = time.time() - _COMMITS_REMEMBERED_S
+        notes = VersionNotes.of(table).listed_once() if notes is None else notes
+        notes.tidy_commits(oldest, before_s)

@@ -42,13 +42,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_hiveacid.format.records.cleaning import LeftUpload, Reader
+    from airflow_hiveacid.format.records.keeping import Tag
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.state.directories import AcidDirectory
+    from airflow_hiveacid.format.table import PartitionName
 
 
 _NOTHING_HELD: Final[Mapping[str, str]] = MappingProxyType({})
 _NONE: Final = WriteId(0)
+
+HORIZON: Final = "horizon "
+"""Prefix of the notes that record when each horizon of a partition was written."""
+HELD: Final = "held "
+_FREED: Final = "freed "
+"""Prefixes of two kinds of notes: a tag kept a path in the last run; a path has lost its tag."""
 
 SHORTEST_UNKNOWN_AGE_S: Final = 86400.0
 """The minimum age at which unknown files may be removed; a running job may need newer files."""
@@ -350,6 +358,60 @@ def _ends(replacement: str, *, is_insert_only: bool) -> WriteId:
     if isinstance(name, BaseName):
         return max(WriteId(0), name.write_id)
     return name.high if isinstance(name, DeltaName) and is_insert_only else WriteId(0)
+
+
+def held_by_tags(tags: Iterable[Tag], partition: PartitionName, now_s: float) -> dict[str, str]:
+    """Return the paths of a partition that are kept for tags, with the reason for each."""
+    reasons: dict[str, str] = {}
+    for tag in tags:
+        root = tag.root(partition)
+        if root is not None and not tag.has_expired(now_s):
+            reasons |= dict.fromkeys(root.names, f"tag {tag.name!r} needs it")
+    return reasons
+
+
+def held_or_read(
+    state: AcidState,
+    held: Mapping[str, str],
+    seen: dict[str, FirstSeen],
+    readers: Sequence[Reader],
+    note: FirstSeen,
+) -> dict[str, str]:
+    """Return the replaced paths that a current or recent tag needs, with a reason for each.
+
+    As long as a tag exists, a transaction that reads the tag's version may begin, even if the
+    version's files were replaced long ago, or if the version is older than the horizon. So a path
+    without its tag is kept until all transactions have ended that were open when a cleaner first
+    noticed the missing tag. `readers` were requested after the tags were read. The notes of the
+    partition, `seen`, are updated.
+    """
+    reasons: dict[str, str] = {}
+    for path, _, _ in replaced(state):
+        was_held, freed = f"{HELD}{path}", f"{_FREED}{path}"
+        if path in held:
+            reasons[path] = held[path]
+            seen[was_held] = note
+            seen.pop(freed, None)
+            continue
+        if seen.pop(was_held, None) is not None:
+            seen[freed] = note
+        since = seen.get(freed)
+        why_not = None if since is None else waits_for(since, readers, since.at_s, 0.0)
+        if why_not is not None:
+            reasons[path] = why_not
+    return reasons
+
+
+def still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
+    """Return the notes on paths that are replaced but not yet removed."""
+    replacements = replaced(left)
+    names = {replacement for _, _, replacement in replacements}
+    names |= {f"{kind}{path}" for path, _, _ in replacements for kind in (HELD, _FREED)}
+    return {
+        name: note
+        for name, note in seen.items()
+        if name in names or (replacements and name.startswith(HORIZON))
+    }
 
 
 def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, ...]:

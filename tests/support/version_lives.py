@@ -35,7 +35,7 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance import clean, removal
+from airflow_hiveacid.maintenance import clean_tables, removal
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -316,7 +316,7 @@ class Life:
                     done.append(cleaner.clean(info))
                 except (DeathError, StorageError):
                     return
-            clean.forget_unreadable(table, done)
+            clean_tables.forget_unreadable(table, done)
 
     def begin_reading(self) -> None:
         number = self.dice.randint(1, max([1, *self.committed]))

@@ -19,8 +19,8 @@ from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean import (
     Cleaner,
     CleaningOutcome,
-    forget_unreadable,
 )
+from airflow_hiveacid.maintenance.clean_tables import forget_unreadable
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
