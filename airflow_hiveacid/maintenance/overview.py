@@ -1,10 +1,8 @@
-"""Facts about a table. A cleaner reads these facts once, before it cleans the partitions.
+"""Facts about a table, which a cleaner reads once, before it cleans the partitions.
 
-In a table of ten thousand partitions only a few need cleaning. The listing of a partition and the
-facts from the start of the run show whether the partition needs cleaning. The next run handles
-later commits, aborts and compactions. A directory that is obsolete or aborted in one snapshot is
-obsolete or aborted in every newer snapshot, too. The list of open readers may change, so it is not
-part of these facts.
+With the listing of a partition, they show whether it needs cleaning; the next run handles later
+commits, aborts and compactions. A directory that is obsolete or aborted in one snapshot is so in
+every newer snapshot, too. The list of open readers may change, so it is not part of these facts.
 """
 
 from __future__ import annotations

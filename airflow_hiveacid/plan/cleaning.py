@@ -2,22 +2,8 @@
 
 Takes the state that a new reader would see, and notes about when a cleaner first saw each
 replacement. Returns a `CleaningPlan`. The rules are those of Hive's Cleaner, but need no access to
-the metastore's database:
-
-* A reader that listed a directory earlier may still read it, even if every new reader ignores it.
-  When a cleaner first sees the directory's replacement, a note records the high watermark of
-  transaction IDs. The directory is removed when no open transaction at or below that watermark may
-  read the table. `metastore.transactions.readers` finds the open transactions that may read the
-  table.
-* No reader reads a directory that contains only aborted writes, so it is removed at once. A
-  directory is listed as aborted only if all its write IDs are aborted (HIVE-25502, HIVE-24481).
-* A staging directory is removed when its transaction has ended and the directory is old. On a store
-  that lists open uploads, old uploads of killed workers are aborted, too.
-* An unknown file is removed only if a user has requested it, and only if the file is old and lies
-  where no reader, table or partition needs it (`UnknownPath.is_removable`). A cleaner must have
-  found it a day before, because a file that was moved or copied may keep an old modification time.
-
-Must not access a file system or a metastore.
+the metastore's database (docs/decisions/cleaning.md). A directory is listed as aborted only if all
+its write IDs are aborted (HIVE-25502, HIVE-24481). Must not access a file system or a metastore.
 """
 
 from __future__ import annotations

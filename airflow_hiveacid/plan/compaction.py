@@ -1,13 +1,9 @@
 """Decides whether to compact a partition, and chooses the kind, the inputs and the outputs.
 
-Takes a policy, and the ACID state of one directory under the compactor's write ID list. Returns a
-`CompactionPlan` with kind, reason and directories, or `NoCompaction` with a reason.
-
-The rules are those of Hive's classes Initiator and Worker, with two differences. First, a count
-threshold is inclusive: 10 deltas reach a threshold of 10. Second, no reader sees an incomplete
-result of a compaction. For example, one rename cannot publish two directories, so a result of two
-directories needs a `_v` suffix. On a store without renames, a result of several files becomes
-visible file by file (see docs/decisions/compaction.md).
+Takes a policy, and the ACID state of one directory under the compactor's write ID list. The rules
+are those of Hive's classes Initiator and Worker, with two differences. First, a count threshold is
+inclusive: 10 deltas reach a threshold of 10. Second, no reader sees an incomplete result of a
+compaction (see docs/decisions/compaction.md).
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """Decides whether a table can be converted, and which of its files are moved.
 
 Takes a table's definition and its directory listings. Returns the parameters to change and the
-files to move, or the reason why the conversion is not possible.
-
-To make a flat table full ACID, only its parameters are changed. The table's files stay in place,
-and readers treat them as original files, as in Hive's class OrcRawRecordMerger. To make a flat
-table insert-only, its files are moved into the delta of one write. To make an insert-only table
-flat, all visible files are moved out of its base and deltas. A full-ACID table cannot become flat
-in place, because its files contain row IDs, and because the metastore refuses to remove its
-parameters. So a flat copy replaces the table.
+files to move, or the reason why the conversion is not possible. In a flat table that becomes full
+ACID, files stay in place as original files, as in Hive's class OrcRawRecordMerger. See
+docs/decisions/conversion.md.
 """
 
 from __future__ import annotations

@@ -1,19 +1,10 @@
 """Conversion of one table: flat to full ACID or insert-only, and insert-only to flat.
 
-An exclusive lock is held until the conversion ends. Until then, no client that uses Hive's locks
-can read or write the table. The steps of `Converter._convert`, in order: finish or undo an
-interrupted conversion; check the table; then
-
-* to full ACID: read the rows twice, as rows of the flat table and as rows of the future full-ACID
-  table. If the rows are equal, set the parameters. This step needs no undo. An undo is also
-  impossible, because the metastore does not allow removing 'transactional' from a full-ACID table.
-* to another kind: write a note, move files, set the parameters, read the rows again. If the rows
-  differ, or a step fails, undo all steps. Once the note is marked as verified, the conversion is
-  done.
-
-The transaction only holds the lock. Before each step, the metastore must confirm the lock. A
-conversion that has lost its lock stops. The next conversion reads the note, and finishes or undoes
-it.
+An exclusive lock is held until the conversion ends. The steps are those of
+docs/decisions/conversion.md: to full ACID, read the rows twice, then set the parameters, which the
+metastore does not allow removing; to another kind, write a note, move files, set the parameters,
+read the rows again, and undo all steps if the rows differ or a step fails. The transaction only
+holds the lock; before each step, the metastore must confirm the lock.
 """
 
 from __future__ import annotations

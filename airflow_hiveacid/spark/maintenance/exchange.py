@@ -1,16 +1,9 @@
 """Exchange of a full-ACID table and its flat copy, in both directions, by renaming both tables.
 
-The metastore does not allow removing 'transactional' from a full-ACID table. So a flat copy takes
-over the table's name. The exchange runs under an exclusive lock. The exchange compares the rows of
-both tables, renames the full-ACID table to `<name>__acid`, and renames the copy to `<name>`. The
-reverse exchange restores the full-ACID table with all its files and write IDs.
-
-Each copy gets a new name. A copy starts as an insert-only table, so it has write IDs. Even after an
-earlier copy is dropped, the metastore remembers write IDs for the copy's name (AcidEventListener).
-No table with write IDs can be renamed to that name.
-
-Between the two renames no table is called `<name>`. If a job is killed at this point, two tables
-with the same rows remain. `recover` then renames the copy to `<name>`. Must not depend on Spark.
+The metastore does not allow removing 'transactional' from a full-ACID table, so a flat copy takes
+over the table's name (docs/decisions/conversion.md). Each copy gets a new name: a copy starts as an
+insert-only table, the metastore remembers write IDs for its name even after a drop, and no table
+with write IDs can be renamed to that name (AcidEventListener). Must not depend on Spark.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """The proof that no file of a table stores a row that satisfies a condition.
 
-Input is a job with a table and a condition. Output is a document: what was looked at, which files
-still store such rows or could not be read, and why these files are still there. The job changes
-nothing. It takes no lock, so that cleaners do not wait for it.
-
-A file may appear during the search, for example the result of a compaction that began before the
-rows were deleted. So the job lists all files again until a listing has no new file. A listing may
-miss a file that is renamed meanwhile, but the next listing has that file. So the last but one
-listing is the time for which the proof holds.
+The job changes nothing, and takes no lock, so that cleaners do not wait for it. A file may appear
+during the search, for example the result of a compaction that began before the rows were deleted.
+So the job lists all files again until a listing has no new file. A listing may miss a file that is
+renamed meanwhile, but the next listing has that file. So the last but one listing is the time for
+which the proof holds.
 """
 
 from __future__ import annotations

@@ -890,3 +890,64 @@ def test_a_quiet_table_is_compacted_after_the_age_that_a_task_gives(warehouse: W
     assert compacted(warehouse.compact("default.*", **week)) == {"default.a": True}
     assert values(warehouse.client, table) == [0]
     assert outcomes(warehouse.compact("default.*", **week)) == []
+
+
+# ---- one table -----------------------------------------------------------------------------------
+
+
+def test_a_job_of_one_table_lists_each_of_its_partitions(warehouse: Warehouse) -> None:
+    warehouse.partitioned("p", ["1", "2", "3"])
+    first = warehouse.compact("default.p", is_of_table=True, partition="day=2")
+    assert (first.kind, first.partitions) == ("compact", ("day=2",))
+    assert first.txn_id == outcomes(first)[0]["txn_id"]
+    result = warehouse.compact("default.p", is_of_table=True)
+    assert [(one["partition"], one["done"]) for one in outcomes(result)] == [
+        ("day=1", True),
+        ("day=2", False),
+        ("day=3", True),
+    ]
+    assert "below the thresholds" in outcomes(result)[1]["why"]
+    assert (result.partitions, result.txn_id) == (("day=1", "day=3"), None)
+    assert set(result.details) == {"compactions", "conflict_policy"}
+
+
+def test_the_error_of_the_only_partition_of_a_job_is_raised_unchanged(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> CompactionOutcome:
+        raise StorageError("the disk is full")
+
+    warehouse.table("a", 3)
+    warehouse.partitioned("p", ["1", "2"])
+    monkeypatch.setattr(Compactor, "compact", fail)
+    for name, partition in (("default.a", None), ("default.p", "day=1")):
+        with pytest.raises(StorageError, match="the disk is full"):
+            warehouse.compact(name, is_of_table=True, partition=partition)
+    with pytest.raises(PartitionsFailedError) as caught:
+        warehouse.compact("default.p", is_of_table=True)
+    assert caught.value.failed == dict.fromkeys(("day=1", "day=2"), "the disk is full")
+
+
+def test_a_table_that_is_dropped_meanwhile_fails_the_job_of_this_table(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = warehouse.table("gone", 3)
+
+    def drop() -> None:
+        warehouse.client.drop_table(gone.ref)
+        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
+
+    _before_the_compaction(monkeypatch, gone, drop)
+    with pytest.raises(HiveAcidError):
+        warehouse.compact("default.gone", is_of_table=True)
+
+
+def test_tables_that_are_named_without_wildcards_are_not_searched_for(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [warehouse.table(name, 3) for name in ("a", "b")]
+    monkeypatch.setattr(warehouse.client, "list_databases", pytest.fail)
+    monkeypatch.setattr(warehouse.client, "list_tables", pytest.fail)
+    assert compacted(warehouse.compact("default.a", "default.B")) == {
+        str(table.ref): True for table in tables
+    }
