@@ -110,7 +110,12 @@ class TablesRun:
     ) -> list[tuple[_P, _R]]:
         """Call `work` on every piece; return the pieces that succeeded, each with its result."""
         results = each_piece(
-            client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name
+            client,
+            pieces,
+            work,
+            at_once=at_once,
+            name=lambda piece: where(piece).name,
+            raises=self.is_of_table and len(pieces) == 1,
         )
         succeeded: list[tuple[_P, _R]] = []
         for piece, result in zip(pieces, results, strict=True):
