@@ -291,10 +291,10 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
     if when == "before its first look":
         of = clean_tables.TableCleaning.of
 
-        def dropped_first(client: FakeClient, spec: Any, *more: Any) -> Any:  # noqa: ANN401
-            if spec.target == "default.gone":
+        def dropped_first(client: FakeClient, ref: TableRef, *more: Any) -> Any:  # noqa: ANN401
+            if ref == gone.ref:
                 drop()
-            return of(client, spec, *more)
+            return of(client, ref, *more)
 
         monkeypatch.setattr(clean_tables.TableCleaning, "of", dropped_first)
     else:
