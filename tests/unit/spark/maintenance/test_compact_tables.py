@@ -523,9 +523,8 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
 
     monkeypatch.setattr(compaction_facts, "end_dead_entries", insert_first)
     job = warehouse.job("default.*")
-    spec = job.spec.job.of_table("default.a")
     partitions = warehouse.client.list_partitions(table)
-    (facts,) = read_facts(warehouse.client, table, spec, lambda _: partitions)
+    (facts,) = read_facts(warehouse.client, table, job.spec.job, lambda _: partitions)
     assert facts.request is not None
     assert facts.known.write_ids(table.ref).high_watermark == 2
 

@@ -57,6 +57,12 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "w"
 
 
+@pytest.fixture(autouse=True)
+def _one_connection(client: FakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all threads of a job use the client itself, whose calls the tests change."""
+    monkeypatch.setattr(client, "clone", lambda **_: client)
+
+
 def table(
     client: FakeClient,
     ref: TableRef,
