@@ -283,7 +283,7 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
     def build_job(self) -> CompactSpec:
         """Return the spec of the compaction that the rendered arguments describe."""
         arguments.thresholds(self.delta_count, self.delta_ratio, self.also_when)  # not all are off
-        return CompactSpec(**self.job_arguments())
+        return CompactSpec.of_table(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult | None:
         """Return the result if no partition is due, or the plan with `plan_only`.
@@ -343,7 +343,7 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
 
     def build_job(self) -> CleanSpec:
         """Return the clean job's spec from the rendered arguments."""
-        return CleanSpec(**self.job_arguments())
+        return CleanSpec.of_table(**self.job_arguments())
 
     def without_spark(self, client: MetastorePort, job: JobSpec) -> JobResult:
         """Clean the table, or plan the cleaning.
@@ -351,9 +351,9 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
         Raises:
             HiveAcidError: the table is missing or of the wrong kind, or cannot be cleaned.
         """
-        from airflow_hiveacid.maintenance.without_spark import cleaned  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.maintenance.without_spark import clean_on_worker  # noqa: PLC0415 - needs Arrow
 
-        return cleaned(client, job, self.build_job(), self.check_alive)
+        return clean_on_worker(client, job, self.build_job(), self.check_alive)
 
     def describe(self, result: JobResult) -> Sequence[str]:
         """Return one line for each directory that the job has removed or would remove."""

@@ -34,10 +34,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.packager import application_path, cached_archive
-from airflow_hiveacid.jobs.scratch import scratch_errors
+from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec, application_of
 from airflow_hiveacid.jobs.worker_file import locked
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
@@ -166,7 +165,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         conn_id: str | None = None,
         spark_bin_dir: _Text = None,
         lock_timeout_s: _Number = None,
-        conflict_policy: Annotated[str | None, setting(arguments.optional_policy)] = None,
+        conflict_policy: Annotated[str | None, setting(arguments.conflict_policy)] = None,
         heartbeat_s: _Number = None,
         result_dir: _Text = None,
         start_timeout_s: _Number = None,
@@ -340,7 +339,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     def program_of(self, spec: JobSpec) -> tuple[str, Sequence[str]]:
         """Return the file that `spark-submit` runs for a job, and the arguments for that file."""
-        return str(application_path(spec.kind)), ()
+        return str(application_path(application_of(spec.job))), ()
 
     def rerun_terms(self) -> dict[str, Any]:
         """Return the JobSpec fields that define what happens if the job is already done."""

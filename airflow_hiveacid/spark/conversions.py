@@ -17,9 +17,8 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.plan.conversion import COPY_OF, outcome_of, steps_back, steps_of
-from airflow_hiveacid.spark.maintenance.conversion_rows import SparkRows
 from airflow_hiveacid.spark.maintenance.conversion_survey import ConversionSurvey
-from airflow_hiveacid.spark.maintenance.convert import Converter
+from airflow_hiveacid.spark.maintenance.convert import Converter, Rows
 from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
 from airflow_hiveacid.spark.statements.creation import create_and_fill
 
@@ -82,7 +81,7 @@ def _leave(job: JobContext, table: TableInfo, exchange: Exchange) -> ConversionO
 
 def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converter:
     return Converter(
-        rows=SparkRows(spark=job.spark, client=job.client),
+        rows=Rows(spark=job.spark, client=job.client),
         client=job.client,
         ref=ref,
         to=to,
@@ -93,7 +92,7 @@ def _converter(job: JobContext, ref: TableRef, to: ConversionTarget) -> Converte
 def _exchange(job: JobContext, ref: TableRef) -> Exchange:
     return Exchange(
         client=job.client,
-        rows=SparkRows(spark=job.spark, client=job.client),
+        rows=Rows(spark=job.spark, client=job.client),
         ref=ref,
         terms=job.terms,
     )

@@ -142,13 +142,7 @@ def _order(
     spec = job.spec
     read = {table.ref: table for table in sources}
     return WriteOrder(
-        run=Run(
-            job_key=spec.job_key,
-            generation=spec.generation,
-            attempt=job.terms.attempt,
-            statement=spec.statement,
-            on_rerun=spec.on_rerun,
-        ),
+        run=Run(generation=spec.generation, statement=spec.statement, on_rerun=spec.on_rerun),
         terms=job.terms,
         accesses=tuple(
             dataclasses.replace(access, policy=job.policy_of(access.table)) for access in accesses

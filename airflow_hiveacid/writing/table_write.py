@@ -106,7 +106,7 @@ class TableWrite:
 
     def token(self, statement_id: StatementId) -> str:
         """Return the name of one statement's staging directories; `discard` removes them."""
-        token = token_of(self._txn.txn_id, self._order.run.attempt, statement_id)
+        token = token_of(self._txn.txn_id, self._order.terms.attempt, statement_id)
         self._tokens.add(token)
         return token
 
@@ -129,7 +129,7 @@ class TableWrite:
 
     def _entries(self) -> tuple[LedgerEntry, ...]:
         """Return this job's entries, the confirmed ones last."""
-        entries = self._ledger.entries(self._order.run.job_key)
+        entries = self._ledger.entries(self._order.job_key)
         return tuple(sorted(entries, key=lambda e: e.is_confirmed))
 
     def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
@@ -323,9 +323,9 @@ class TableWrite:
         """Record in the ledger the directories to publish and the result."""
         run = self._order.run
         self._entry = LedgerEntry(
-            job_key=run.job_key,
+            job_key=self._order.job_key,
             generation=run.generation,
-            attempt=run.attempt,
+            attempt=self._order.terms.attempt,
             statement=run.statement,
             table_id=self.table.table_id,
             txn_id=self._txn.txn_id,
@@ -460,3 +460,10 @@ class WriteOrder:
     handover: Handover | None = None
     keeps_staged: bool = False
     now_s: Callable[[], float] = time.time
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job, which the ledger needs."""
+        if self.terms.job_key is None:
+            raise TypeError("a write needs the key of its job")
+        return self.terms.job_key

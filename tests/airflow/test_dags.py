@@ -23,13 +23,12 @@ from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
-    CleanTablesSpec,
+    CleanSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
-from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.plan.arguments import partition_name
 from airflow_hiveacid.plan.window import WindowEnd
 from demo.changes import ACTUAL, BOOTSTRAP_FILE, FIRST_DAY, KEY, LAST_DAY, batch_name
@@ -347,8 +346,8 @@ def test_the_parameters_of_the_warehouse_dag_reach_both_of_its_tasks(
         jobs.append(task.build_job())
     tables = ("sales.*", "demo.orders")
     assert jobs == [
-        CompactTablesSpec(tables=tables, max_bytes=10, at_end=AtEnd.STOP, plan_only=plan_only),
-        CleanTablesSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
+        CompactSpec(tables=tables, max_bytes=10, at_end=AtEnd.STOP, plan_only=plan_only),
+        CleanSpec(tables=tables, retention_s=1800.0, plan_only=plan_only),
     ]
 
 

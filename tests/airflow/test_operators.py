@@ -11,21 +11,20 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
+    ChangeFeedSpec,
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     ConversionTarget,
     ConvertSpec,
     Off,
     ProveErasureSpec,
     RebalanceSpec,
     RestoreSpec,
+    WhenGone,
 )
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
@@ -202,8 +201,8 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "also_when": {"small_files": "{{ 2 * 100 }}", "aborted_transactions": "off"},
             "plan_only": "{{ 2 > 1 }}",
         },
-        CompactSpec(
-            target="db.t",
+        CompactSpec.of_table(
+            "db.t",
             partition="month=1",
             choice=CompactionChoice.MAJOR,
             delta_count=5,
@@ -223,7 +222,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "max_bytes": "{{ 10 ** 9 }}",
             "plan_only": "{{ 2 > 1 }}",
         },
-        CompactTablesSpec(
+        CompactSpec(
             tables=("sales.*", "db.t"),
             choice=CompactionChoice.MINOR,
             delta_count=5,
@@ -233,7 +232,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             plan_only=True,
         ),
     ),
-    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactTablesSpec(tables=("a.*", "*"))),
+    (HiveAcidCompactTablesOperator, {"tables": "a.*, *"}, CompactSpec(tables=("a.*", "*"))),
     (
         HiveAcidCompactTablesOperator,
         {
@@ -242,7 +241,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "pools": "{{ 'etl' }}, default",
             "at_end": "{{ 'Stop' }}",
         },
-        CompactTablesSpec(
+        CompactSpec(
             tables=("*",),
             choice=CompactionChoice.QUEUED,
             pools=("etl", "default"),
@@ -252,12 +251,12 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "delta_ratio": "{{ 'off' }}"},
-        CompactSpec(target="db.t", delta_count=None, delta_ratio=Off.OFF),
+        CompactSpec.of_table("db.t", delta_count=None, delta_ratio=Off.OFF),
     ),
     (
         HiveAcidCompactOperator,
         {"table": "db.t", "partition": "{{ '' }}"},
-        CompactSpec(target="db.t", partition=None),
+        CompactSpec.of_table("db.t", partition=None),
     ),
     (
         HiveAcidChangeFeedOperator,
@@ -329,7 +328,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "remove_unknown_after": "2 weeks",
             "plan_only": True,
         },
-        CleanSpec(target="db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
+        CleanSpec.of_table("db.t", retention_s=3600.0, unknown_age_s=14 * 86400.0, plan_only=True),
     ),
     (
         HiveAcidCleanTablesOperator,
@@ -340,7 +339,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             "remove_unknown_after": "{{ 10 * 3 }} days",
             "plan_only": "{{ 2 > 1 }}",
         },
-        CleanTablesSpec(
+        CleanSpec(
             tables=("sales.*", "db.t"),
             retention_s=7200.0,
             orphan_age_s=5.0,
@@ -348,7 +347,7 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
             plan_only=True,
         ),
     ),
-    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanTablesSpec(tables=("a.*", "*"))),
+    (HiveAcidCleanTablesOperator, {"tables": "a.*, *"}, CleanSpec(tables=("a.*", "*"))),
 ]
 
 

@@ -30,10 +30,9 @@ from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.maintenance import (
-    clean_table,
+    clean_tables,
+    compaction_facts,
     compaction_planner,
-    tables_planner,
-    window,
     without_spark,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -176,7 +175,7 @@ def test_a_worker_of_the_queue_starts_spark_only_for_a_waiting_request(
 def test_an_empty_queue_needs_no_files_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_planner, "list_table", None)
+    monkeypatch.setattr(compaction_facts, "list_table", None)
     assert run_task(_compact_tables(spark, choice="queued"))["status"] == "nothing_to_do"
     assert spark.calls == []
 
@@ -206,7 +205,7 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
     def run_at(hour: int) -> dict[str, Any]:
         now_s = (begin + timedelta(hours=hour, minutes=-1)).timestamp()
         with monkeypatch.context() as patch:
-            patch.setattr(window, "time", SimpleNamespace(time=lambda: now_s))
+            patch.setattr(compaction_planner, "time", SimpleNamespace(time=lambda: now_s))
             task = _compact_tables(spark, delta_count=2, until="{{ '05:00' }} Europe/Zurich")
             return run_task(task, _of_night(begin))  # type: ignore[no-any-return]
 
@@ -245,7 +244,7 @@ def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> 
 def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_planner, "plan_table", None)
+    monkeypatch.setattr(without_spark, "plan_tables", None)
     run_task(_compact(spark, choice="minor"))
     assert len(spark.calls) == 1
 
@@ -285,7 +284,7 @@ def test_spark_compacts_the_other_tables_if_one_cannot_be_planned(
     def refuse(*_: object) -> None:
         raise MetastoreCallError(method="get_partitions", reason="busy")
 
-    monkeypatch.setattr(tables_planner, "partitions_of", refuse)
+    monkeypatch.setattr(compaction_planner, "partitions_of", refuse)
     with pytest.raises(PartitionsFailedError, match="busy"):
         run_task(_compact_tables(spark, plan_only=True, on_worker=True))
     assert spark.calls == []
@@ -302,7 +301,7 @@ def test_the_worker_ends_the_queue_entries_of_dead_workers(
         ended.append(ref)
         return []
 
-    monkeypatch.setattr(compaction_planner, "end_dead_entries", end)
+    monkeypatch.setattr(compaction_facts, "end_dead_entries", end)
     run_task(_compact(spark, plan_only=True))
     assert ended == []
     run_task(_compact(spark))
@@ -374,7 +373,7 @@ def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
         if location == bad.location:
             raise ConfigurationError("no HDFS client")
 
-    monkeypatch.setattr(clean_table, "check_writable", check)
+    monkeypatch.setattr(clean_tables, "check_writable", check)
     with pytest.raises(PartitionsFailedError, match=r"(?s)d\.bad: no HDFS client.*d\.t: removed 2"):
         run_task(_clean_tables(spark, on_worker=True))
     assert _there(root) == ["base_0000002"]
@@ -436,7 +435,7 @@ def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
 
 @pytest.mark.parametrize(
     ("make", "where", "name"),
-    [(_compact, compaction_planner, "list_table"), (_clean, clean_table, "check_writable")],
+    [(_compact, compaction_facts, "list_table"), (_clean, clean_tables, "check_writable")],
 )
 @pytest.mark.parametrize(
     "error",
@@ -468,7 +467,7 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
 
 @pytest.mark.parametrize(
     ("make", "given", "name"),
-    [(_compact, {"plan_only": True}, "plan_table"), (_clean, {}, "clean_table")],
+    [(_compact, {"plan_only": True}, "plan_tables"), (_clean, {}, "clean_tables")],
 )
 def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
     spark: FakeSpark,
@@ -487,7 +486,7 @@ def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
     assert any("so a Spark driver does it: table d.t: 1 of 2 part" in one for one in log.lines)
 
 
-@pytest.mark.parametrize(("make", "name"), [(_compact, "plan_table"), (_clean, "clean_table")])
+@pytest.mark.parametrize(("make", "name"), [(_compact, "plan_tables"), (_clean, "clean_tables")])
 def test_with_on_worker_true_a_failed_partition_fails_a_plan_or_a_cleaning(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, name: str
 ) -> None:
@@ -532,7 +531,7 @@ def test_spark_compacts_the_other_partitions_if_one_cannot_be_planned(
     def refuse(*_: object) -> None:
         raise PartitionsFailedError(table="d.t", failed={"a=1": "no such directory"}, of=2, done={})
 
-    monkeypatch.setattr(without_spark, "plan_table", refuse)
+    monkeypatch.setattr(without_spark, "plan_tables", refuse)
     run_task(_compact(spark, on_worker=on_worker))
     assert len(spark.calls) == 1
     assert any(one.startswith("cannot plan every partition, so") for one in caplog.messages)
@@ -544,7 +543,7 @@ def test_spark_does_everything_if_only_sparks_settings_allow_changes_on_the_stor
     def refuse(*_: object) -> None:
         raise UnsupportedTableError(table="d.t", detail="it is on abfss://")
 
-    monkeypatch.setattr(clean_table, "check_publishable", refuse)
+    monkeypatch.setattr(clean_tables, "check_publishable", refuse)
     with pytest.raises(UnsupportedTableError):
         run_task(_clean(spark, on_worker=True))
     run_task(_clean(spark))
@@ -629,13 +628,13 @@ def test_the_workers_result_is_logged_counted_and_timed(
     _put_base(root)
     counted: list[tuple[JobResult, float]] = []
     monkeypatch.setattr(spark_app, "count_job", lambda *given: counted.append(given))
-    real = clean_table.with_past
+    real = clean_tables.with_past
 
     def slow(*given: Any, **more: Any) -> Any:  # noqa: ANN401
         time.sleep(0.01)
         return real(*given, **more)
 
-    monkeypatch.setattr(clean_table, "with_past", slow)
+    monkeypatch.setattr(clean_tables, "with_past", slow)
     log = TaskLog.of_tasks(monkeypatch)
     result = run_task(_clean(spark))
     assert "the worker did this job without Spark" in log.lines
@@ -693,13 +692,13 @@ def test_a_killed_cleaning_stops_at_its_next_step(
 ) -> None:
     _put_base(root)
     task = _clean(spark)
-    real = clean_table.with_past
+    real = clean_tables.with_past
 
     def killed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
         task.on_kill()
         return real(*given, **more)
 
-    monkeypatch.setattr(clean_table, "with_past", killed)
+    monkeypatch.setattr(clean_tables, "with_past", killed)
     with pytest.raises(TaskKilledError, match="the task was killed"):
         run_task(task)
     assert len(_there(root)) == 3
@@ -732,7 +731,7 @@ def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
         task.on_kill()
         raise PartitionsFailedError(table="d.t", failed={"a=1": "killed"}, of=2, done={})
 
-    monkeypatch.setattr(without_spark, "clean_table", killed)
+    monkeypatch.setattr(without_spark, "clean_tables", killed)
     log = TaskLog.of_tasks(monkeypatch)
     with pytest.raises(PartitionsFailedError):
         run_task(task)

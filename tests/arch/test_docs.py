@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, State
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable
-from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.format.attempts import AttemptId
@@ -22,9 +23,9 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
+from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.maintenance.window import Window
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -173,17 +174,13 @@ class Acting(LookingBack):
             facts = CompactionFacts(
                 table=table,
                 partition=partition,
-                spec=CompactSpec(target=str(REF), choice=choice),
+                spec=CompactSpec.of_table(str(REF), choice=choice),
                 known=known,
                 request=requests.get(in_queue(partition)),
             )
-            compactor = Compactor(
+            job: Any = SimpleNamespace(
                 spark=stand_ins.SPARK,
-                client=client,
-                facts=facts,
-                policy=self.scene.policy,
-                shared=shared,
-                window=Window(),
+                policy_of=lambda _: self.scene.policy,
                 terms=job_terms(
                     f"dag/run/compact{number}/-1",
                     lock_timeout_s=30.0,
@@ -191,6 +188,9 @@ class Acting(LookingBack):
                     clock=self.world.clock,
                     on_step=actor.reach,
                 ),
+            )
+            compactor = Compactor(
+                job=job, client=client, facts=facts, shared=shared, window=Window()
             )
             outcomes.append(compactor.compact())
         return outcomes
@@ -203,7 +203,7 @@ class Acting(LookingBack):
         cleaner = Cleaner(
             client=client,
             table=table,
-            spec=CleanSpec(target=str(REF), retention_s=0.0, orphan_age_s=0.0),
+            spec=CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0),
             on_step=lambda _: None,
             now_s=self.world.now_s,
             overview=Overview.of(client, table),

@@ -20,6 +20,7 @@ from airflow_hiveacid.format.state import change_range as changes
 from airflow_hiveacid.format.state import versions
 from airflow_hiveacid.maintenance import clean
 from airflow_hiveacid.metastore.transactions import compaction_work, fencing, handover, transaction
+from airflow_hiveacid.plan import cleaning
 from airflow_hiveacid.spark.maintenance import compact, replacement
 from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.notes import job_ledger
@@ -407,8 +408,8 @@ FAULTS: Final = (
         scene="v4 has_tag : insert major clean tagged",
         edits=(
             Edit(
-                module=clean,
-                where="_held",
+                module=cleaning,
+                where="held_by_tags",
                 old="if root is not None and not tag.has_expired(now_s):",
                 new="if False:",
             ),

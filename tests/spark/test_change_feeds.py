@@ -15,8 +15,7 @@ from airflow_hiveacid.format.errors import (
     FeedOvertakenError,
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, CompactionChoice, WhenGone
 from airflow_hiveacid.jobs.specs.statements import (
     MergeAction,
     MergeClause,

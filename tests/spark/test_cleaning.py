@@ -117,7 +117,7 @@ def test_cleaning_waits_for_a_transaction_that_requests_a_lock_after_the_note(
         if step == "noted":
             ask_for_lock(lab, "t", late, LockType.SHARED_READ)
 
-    held = lab.run(CleanSpec(target=f"{lab.db}.t"), on_step=meanwhile)
+    held = lab.run(CleanSpec.of_table(f"{lab.db}.t"), on_step=meanwhile)
     assert held.status is JobStatus.NOTHING_TO_DO
     assert [r["txn_id"] for r in held.details["cleanings"][0]["waited_for"]] == [late]
     assert lab.directories("t") == before

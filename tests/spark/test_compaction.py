@@ -270,7 +270,7 @@ def test_plan_only_returns_the_planned_compaction_and_changes_nothing(lab: Lab) 
     history(lab)
     before = lab.directories("t")
     result = lab.run(
-        CompactSpec(target=f"{lab.db}.t", choice=CompactionChoice.MAJOR, plan_only=True)
+        CompactSpec.of_table(f"{lab.db}.t", choice=CompactionChoice.MAJOR, plan_only=True)
     )
     assert result.status is JobStatus.PLANNED
     (one,) = result.details["compactions"]
@@ -365,7 +365,7 @@ def test_an_interrupted_cleaning_is_completed_by_the_next_one(lab: Lab) -> None:
             raise CutError
 
     with pytest.raises(CutError):
-        lab.run(CleanSpec(target=f"{lab.db}.t"), on_step=cut)
+        lab.run(CleanSpec.of_table(f"{lab.db}.t"), on_step=cut)
     lab.clean("t")
     assert lab.directories("t") == ["base_0000005"]
     assert lab.rows("t") == rows

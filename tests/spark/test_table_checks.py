@@ -10,8 +10,8 @@ import pytest
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobError
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
     CompactSpec,
     ConversionTarget,
@@ -91,10 +91,10 @@ def test_the_worker_and_the_driver_raise_the_same_error_for_an_invalid_job(lab4:
         LoadSpec(target="parts", location="file:/nowhere", partition={"day": "a"}),
         LoadSpec(target="parts", location="file:/nowhere", partition={"dya": "a", "month": "1"}),
         RestoreSpec(target="flat", version="version 1"),
-        CompactSpec(target="gone"),
-        CompactSpec(target="parts", partition="day=a/month=1"),
-        CleanSpec(target="flat"),
-        CleanSpec(target="parts", partition="day=a/month=1"),
+        CompactSpec.of_table("gone"),
+        CompactSpec.of_table("parts", partition="day=a/month=1"),
+        CleanSpec.of_table("flat"),
+        CleanSpec.of_table("parts", partition="day=a/month=1"),
         ChangeFeedSpec(target="gone", location="file:/nowhere"),
         CreateAsSpec(target="new", source=SourceSpec(table=gone)),
         ConvertSpec(target="gone", to=ConversionTarget.FLAT),

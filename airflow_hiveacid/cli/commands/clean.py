@@ -27,16 +27,16 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         HiveAcidError: the table does not exist, or cannot be listed or changed.
     """
-    from airflow_hiveacid.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.clean_tables import clean_tables  # noqa: PLC0415 - pyarrow
 
-    spec = CleanSpec(
-        target=str(options.table),
+    spec = CleanSpec.of_table(
+        str(options.table),
         partition=None if options.partition is None else str(options.partition),
         unknown_age_s=unknown_age(options.remove_unknown_after, "--remove-unknown-after"),
         plan_only=options.dry_run,
     )
     with cli_metastore.connected(options) as client:
-        outcomes = clean_table(client, spec, lambda _: None)
+        outcomes = clean_tables(client, spec, lambda _: None).outcomes
     records: list[dict[str, Any]] = [
         {
             "partition": outcome.partition,

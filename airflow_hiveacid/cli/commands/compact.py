@@ -12,7 +12,6 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.operators.reporting.plan_text import size_text
 
@@ -31,12 +30,14 @@ def plan(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         HiveAcidError: the table or partition does not exist or cannot be listed.
     """
-    from airflow_hiveacid.maintenance.compaction_planner import plan_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.compaction_planner import plan_tables  # noqa: PLC0415 - pyarrow
 
     with cli_metastore.connected(options) as client:
         spec = _spec(options, plan_only=True)
-        outcomes = plan_table(client, client.get_table(TableRef.parse(spec.target)), spec)
-    yield shown(_answer([to_json(one) for one in outcomes], is_plan=True), options.output)
+        run = plan_tables(client, spec)
+        run.report_due()
+        run.check(spec, run.done)
+    yield shown(_answer([to_json(one) for one in run.of_table], is_plan=True), options.output)
 
 
 def compact(options: argparse.Namespace) -> Iterator[str]:
@@ -49,7 +50,7 @@ def compact(options: argparse.Namespace) -> Iterator[str]:
     endpoint = cli_metastore.endpoint_of(options)
     require_pyspark("HiveAcidCompactOperator", plan="see what is due with the command plan")
     from airflow_hiveacid.jobs.specs.job import JobSpec  # noqa: PLC0415 - loaded with the rest
-    from airflow_hiveacid.spark.maintenance import compact_table as spark_compact  # noqa: PLC0415
+    from airflow_hiveacid.spark.maintenance import compact_tables as spark_compact  # noqa: PLC0415
     from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
 
     with cli_metastore.connected(options) as client:
@@ -62,7 +63,7 @@ def compact(options: argparse.Namespace) -> Iterator[str]:
         )
         spark = local_session("hiveacid-compact")
         job = JobContext.of(spark, spec, client)
-        result = spark_compact.compact_table(job)
+        result = spark_compact.compact_tables(job)
     yield shown(_answer(_outcomes(result), is_plan=False), options.output)
 
 
@@ -72,8 +73,8 @@ def _outcomes(result: JobResult) -> Sequence[Any]:
 
 
 def _spec(options: argparse.Namespace, *, plan_only: bool) -> CompactSpec:
-    return CompactSpec(
-        target=str(options.table),
+    return CompactSpec.of_table(
+        str(options.table),
         partition=None if options.partition is None else str(options.partition),
         choice=CompactionChoice(options.choice),
         delta_count=options.delta_count,

@@ -80,7 +80,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
-    from airflow_hiveacid.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
+    from airflow_hiveacid.maintenance.clean_tables import clean_tables  # noqa: PLC0415 - pyarrow
     from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above
 
     switched_off = opted_out_of(table, NO_CLEANUP)
@@ -91,8 +91,8 @@ def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
             what=f"cleaning is switched off by {switched_off}",
         )
         return
-    spec = CleanSpec(target=str(table.ref), plan_only=True)
-    outcomes = clean_table(client, spec, lambda _: None)
+    spec = CleanSpec.of_table(str(table.ref), plan_only=True)
+    outcomes = clean_tables(client, spec, lambda _: None).outcomes
     removed = [one for outcome in outcomes for one in outcome.removed]
     if removed:
         size = size_text(sum(one.size_bytes for one in removed)) or "0 B"

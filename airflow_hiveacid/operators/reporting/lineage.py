@@ -19,11 +19,11 @@ from airflow_hiveacid.jobs.metastore_statements import (
     MetastoreStatement,
     RenameTable,
 )
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanTablesSpec,
-    CompactTablesSpec,
+    ChangeFeedSpec,
+    CleanSpec,
+    CompactSpec,
     ProveErasureSpec,
 )
 from airflow_hiveacid.jobs.specs.statements import (
@@ -195,13 +195,9 @@ def tables_written(job: Job | MetastoreStatement) -> tuple[str, ...]:
     match job:
         case TransactionSpec() | ProgramSpec():
             return job.targets
-        case (
-            ChangeFeedSpec()
-            | ProveErasureSpec()
-            | CreateDatabase()
-            | CompactTablesSpec()
-            | CleanTablesSpec()
-        ):
+        case ChangeFeedSpec() | ProveErasureSpec() | CreateDatabase():
+            return ()
+        case CompactSpec() | CleanSpec() if not job.is_of_table:
             return ()
         case RenameTable():
             return (job.new_name,)

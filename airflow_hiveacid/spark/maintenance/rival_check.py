@@ -47,10 +47,10 @@ class RivalCheck:
         Raises:
             WriteConflictError: a conflicting transaction has committed.
         """
-        now = txn.newest(self.table)
+        newest = txn.newest(self.table)
         names = list_directories(*open_location(self.location))
         foreign_writes = come_since(
-            names, self.there, self.began, (now.write_ids(self.table), now.txns)
+            names, self.there, self.began, (newest.write_ids(self.table), newest.txns)
         )
         rival = first_rival(foreign_writes, self.policy, self.client.generation, self.doing)
         if rival is not None:

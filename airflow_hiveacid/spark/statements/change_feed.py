@@ -20,7 +20,7 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled, unsettled
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
 from airflow_hiveacid.spark.engine.store_settings import give_store_settings

@@ -142,7 +142,7 @@ def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
             _COMPACT_FORM,
             piece.tokens[index + 2],
         )
-    return CompactSpec(target=table.full, partition=partition, choice=choice)
+    return CompactSpec.of_table(table.full, partition=partition, choice=choice)
 
 
 def _partition_name(piece: Piece, index: int) -> tuple[str | None, int]:

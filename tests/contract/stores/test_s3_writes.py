@@ -68,9 +68,7 @@ class Job:
 
         return WriteOrder(
             run=Run(
-                job_key="dag/run/task/-1",
                 generation=0,
-                attempt=self.attempt,
                 statement={"kind": self.operation.value},
                 on_rerun=OnRerun.APPLY,
             ),

@@ -36,7 +36,6 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -71,7 +70,7 @@ _JOB_FUNCTIONS: Final[Mapping[str, Callable[[JobContext], JobResult]]] = {
     "merge": merge,
     "update": update,
     "compact": compact,
-    "compact_tables": compact_tables,
+    "compact_tables": compact,
     "clean": clean,
 }
 _CHANGES: Final = (
@@ -271,7 +270,7 @@ class AcidTable:
         return str(self.info.ref)
 
     def _compact(self, choice: CompactionChoice) -> int:
-        return self._run(CompactSpec(target=self._name, choice=choice))
+        return self._run(CompactSpec.of_table(self._name, choice=choice))
 
     def _run(self, job: Job) -> int:
         result = run_job(self.lab, job)

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.spark.engine.session import open_session
-from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure
 from airflow_hiveacid.spark.runtime import run_spec
 from airflow_hiveacid.spark.statements.rebalance import rebalance
 from spark_apps.clean import clean
-from spark_apps.clean_tables import clean_tables
 from spark_apps.compact import compact
 from spark_apps.delete import delete
 from spark_apps.insert import insert
@@ -38,9 +36,9 @@ if TYPE_CHECKING:
 
 _JOB_FUNCTIONS: Final[Mapping[str, JobFunction]] = {
     "clean": clean,
-    "clean_tables": clean_tables,
+    "clean_tables": clean,
     "compact": compact,
-    "compact_tables": compact_tables,
+    "compact_tables": compact,
     "delete": delete,
     "insert": insert,
     "merge": merge,

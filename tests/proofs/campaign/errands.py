@@ -79,9 +79,9 @@ def tidy_up(
         LocalServerError: an undisturbed driver cannot do its work.
     """
     targets = [f"{db}.{table.value}" for table in Table]
-    compactions = [CompactSpec(target=t, choice=CompactionChoice.MAJOR) for t in targets]
+    compactions = [CompactSpec.of_table(t, choice=CompactionChoice.MAJOR) for t in targets]
     # The second cleaning may remove what the first one has seen to be obsolete.
-    cleanings = [CleanSpec(target=t, orphan_age_s=0.0) for t in (*targets, *targets)]
+    cleanings = [CleanSpec.of_table(t, orphan_age_s=0.0) for t in (*targets, *targets)]
     process = launch_spark(options, folder, "driver")
     # Clean first: while an entry of a killed compaction is ready for cleaning, Hive 4.0.1 accepts
     # no other compaction.
@@ -163,8 +163,8 @@ def _jobs_of_every_kind(db: str) -> list[Job]:
     target = f"{db}.{Table.PARTED.value}"
     return [
         *(plan.job(db) for plan in plans.values()),
-        CompactSpec(target=target, choice=CompactionChoice.MAJOR),
-        CleanSpec(target=target),
+        CompactSpec.of_table(target, choice=CompactionChoice.MAJOR),
+        CleanSpec.of_table(target),
     ]
 
 

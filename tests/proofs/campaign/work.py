@@ -11,10 +11,8 @@ from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
 )
 from tests.proofs.campaign.oracle import Commit
 from tests.proofs.campaign.plans import PARTITIONS, Action, Plan, Table, draw
@@ -176,8 +174,8 @@ class Upkeep:
             if self._cancel is not None and self._random.random() < _CANCELS:
                 self._cancel(target)
             if takes_all:
-                return CleanTablesSpec(tables=every, orphan_age_s=_ORPHAN_AGE_S)
-            return CleanSpec(target=target, orphan_age_s=_ORPHAN_AGE_S)
+                return CleanSpec(tables=every, orphan_age_s=_ORPHAN_AGE_S)
+            return CleanSpec.of_table(target, orphan_age_s=_ORPHAN_AGE_S)
         choices = [
             choice
             for choice in CompactionChoice
@@ -189,9 +187,9 @@ class Upkeep:
         if choice is CompactionChoice.QUEUED and self._request is not None:
             self._request(target, partition)
         if takes_all and choice in (CompactionChoice.AUTO, CompactionChoice.QUEUED):
-            return CompactTablesSpec(tables=every, choice=choice, delta_count=4)
-        return CompactSpec(
-            target=target,
+            return CompactSpec(tables=every, choice=choice, delta_count=4)
+        return CompactSpec.of_table(
+            target,
             choice=choice,
             partition=partition if number < PARTITIONS else None,
             delta_count=4,

@@ -313,9 +313,9 @@ def _job(table: str, doing: Doing, number: int) -> Job:
         case Doing.CHANGE:
             return UpdateSpec(target=table, set={"v": f"v * 10 + {number}"})
         case Doing.MINOR:
-            return CompactSpec(target=table, choice=CompactionChoice.MINOR)
+            return CompactSpec.of_table(table, choice=CompactionChoice.MINOR)
         case Doing.MAJOR:
-            return CompactSpec(target=table, choice=CompactionChoice.MAJOR)
+            return CompactSpec.of_table(table, choice=CompactionChoice.MAJOR)
 
 
 def _after(rows: Rows, doing: Doing, number: int) -> Rows:

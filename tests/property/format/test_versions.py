@@ -36,7 +36,7 @@ from airflow_hiveacid.format.state.versions import (
     state_as_of,
 )
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.plan.history import Given, Knowledge, Sighting, as_of_time
+from airflow_hiveacid.plan.history import Allocation, Knowledge, Sighting, as_of_time
 
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
 
@@ -341,7 +341,9 @@ def test_every_past_state_is_known_if_all_commit_times_are_known(life: Life) -> 
     committed = {w for w, fate in life.done if fate == "committed"}
     known = Knowledge(
         commits={WriteId(w): TimeBounds(after_s=ends[w] - 1, by_s=ends[w] + 1) for w in committed},
-        given=tuple(Given(write_id=WriteId(w), after_s=0.5 * w) for w in sorted(committed)),
+        allocations=tuple(
+            Allocation(write_id=WriteId(w), after_s=0.5 * w) for w in sorted(committed)
+        ),
     )
     for at, seen in copies(life):
         when = datetime.fromtimestamp(10.0 * at + 5, UTC)

@@ -19,7 +19,6 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     RebalanceSpec,
 )
 from airflow_hiveacid.spark.engine.failures import job_failure
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.jobs.specs.job import Job
 
-COMPACT = CompactSpec(target="db.t", choice=CompactionChoice.MAJOR)
-COMPACT_TABLES = CompactTablesSpec(tables=("db.*",), choice=CompactionChoice.AUTO)
-CLEAN = CleanSpec(target="db.t")
+COMPACT = CompactSpec.of_table("db.t", choice=CompactionChoice.MAJOR)
+COMPACT_TABLES = CompactSpec(tables=("db.*",), choice=CompactionChoice.AUTO)
+CLEAN = CleanSpec.of_table("db.t")
 REBALANCE = RebalanceSpec(target="db.t", partition="p=1")
 CANCELLED = CompactionCancelledError(
     table="db.t", partition="", entry_id=7, state="failed", why="cancelled by root"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from tests.proofs.campaign.plans import Action
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Changes, Upkeep
@@ -33,13 +33,13 @@ def test_a_compactor_serves_each_request_that_it_has_made(record: Record) -> Non
     upkeep = Upkeep(
         1, "db", record, cleans=False, request=lambda t, p: requested.append(f"{t} {p}")
     )
-    jobs = [job for job in jobs_of(upkeep) if isinstance(job, CompactSpec | CompactTablesSpec)]
-    choices = Counter((type(job), job.choice) for job in jobs)
+    jobs = [job for job in jobs_of(upkeep) if isinstance(job, CompactSpec)]
+    choices = Counter((job.is_of_table, job.choice) for job in jobs)
     queued = [n for (_, choice), n in choices.items() if choice is CompactionChoice.QUEUED]
     assert len(requested) == sum(queued)
-    assert choices[CompactTablesSpec, CompactionChoice.QUEUED]
-    assert choices[CompactTablesSpec, CompactionChoice.AUTO]
-    assert {job.choice for job in jobs if isinstance(job, CompactSpec)} == set(CompactionChoice)
+    assert choices[False, CompactionChoice.QUEUED]
+    assert choices[False, CompactionChoice.AUTO]
+    assert {job.choice for job in jobs if job.is_of_table} == set(CompactionChoice)
     assert set(requested) == {"db.bucketed None", *(f"db.parted p={n}" for n in range(4))}
 
 

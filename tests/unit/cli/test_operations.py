@@ -28,7 +28,7 @@ from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.maintenance.compaction_planner import CompactionOutcome
+from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
@@ -506,11 +506,11 @@ def test_each_compact_command_starts_a_new_job_and_needs_pyspark(
         )
 
     monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
-    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.compact_table.compact_table", compact)
+    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.compact_tables.compact_tables", compact)
     for _ in range(2):
         told = run("compact", "demo.t", "--choice", "minor").splitlines()
         assert told[-1].split() == ["(table)", "minor", "yes", "asked", "for"]
-    expected = CompactSpec(target="demo.t", choice=CompactionChoice.MINOR)
+    expected = CompactSpec.of_table("demo.t", choice=CompactionChoice.MINOR)
     assert [job.job for job in jobs] == [expected, expected]
     assert len({job.job_key for job in jobs}) == 2, "a second command is no retry"
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))

@@ -32,7 +32,7 @@ def test_the_targets_of_a_transaction_contain_each_table_once() -> None:
 def test_the_targets_of_a_program_are_the_tables_that_it_writes() -> None:
     program = ProgramSpec(application="a.py", reads=("d.r",), inserts=("d.i",), changes=("d.t",))
     assert spec(program).targets == ("d.i", "d.t")
-    assert (spec(CleanSpec(target="d.t")).targets, spec(STATEMENTS[0]).has_statements) == (
+    assert (spec(CleanSpec.of_table("d.t")).targets, spec(STATEMENTS[0]).has_statements) == (
         ("d.t",),
         False,
     )

@@ -406,11 +406,11 @@ CHANGES: list[tuple[str, UpdateSpec | DeleteSpec | CompactSpec]] = [
     ),
     (
         "ALTER TABLE db.t COMPACT 'major'",
-        CompactSpec(target="db.t", choice=CompactionChoice.MAJOR),
+        CompactSpec.of_table("db.t", choice=CompactionChoice.MAJOR),
     ),
     (
         "alter table db.t partition (Y=TRUE, m='a/b') compact \"MINOR\" and wait",
-        CompactSpec(target="db.t", partition="y=true/m=a%2Fb", choice=CompactionChoice.MINOR),
+        CompactSpec.of_table("db.t", partition="y=true/m=a%2Fb", choice=CompactionChoice.MINOR),
     ),
 ]
 

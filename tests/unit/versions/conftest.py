@@ -75,7 +75,7 @@ class Bench:
             Cleaner(
                 client=self.client,
                 table=table,
-                spec=CleanSpec(target=str(table.ref), **spec),  # type: ignore[arg-type]
+                spec=CleanSpec.of_table(str(table.ref), **spec),  # type: ignore[arg-type]
                 on_step=lambda _: None,
                 overview=overview if has_overview else None,
             ).clean(info)

@@ -200,7 +200,7 @@ def test_a_version_written_during_a_cleaning_is_refused_if_its_files_are_lost(
     Cleaner(
         client=bench.client,
         table=table,
-        spec=CleanSpec(target=str(table.ref)),
+        spec=CleanSpec.of_table(str(table.ref)),
         on_step=lambda _: None,
         overview=overview,
     ).clean(info)
@@ -335,7 +335,7 @@ def test_an_overwrite_needs_no_files_lost_before_it_but_a_compacted_base_does(
     Cleaner(
         client=bench.client,
         table=table,
-        spec=CleanSpec(target=str(table.ref)),
+        spec=CleanSpec.of_table(str(table.ref)),
         on_step=lambda _: None,
         overview=overview,
     ).clean(info)

@@ -93,9 +93,7 @@ class Job:
     def order(self) -> WriteOrder:
         return WriteOrder(
             run=Run(
-                job_key=self.key,
                 generation=self.generation,
-                attempt=self.attempt,
                 statement={"kind": self.operation.value},
                 on_rerun=OnRerun.APPLY,
             ),

@@ -85,9 +85,7 @@ class Both:
     def order(self) -> WriteOrder:
         return WriteOrder(
             run=Run(
-                job_key=self.key,
                 generation=0,
-                attempt=self.attempt,
                 statement={"kind": self.statement},
                 on_rerun=OnRerun.APPLY,
             ),

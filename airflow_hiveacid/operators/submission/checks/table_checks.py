@@ -6,7 +6,7 @@ So this module does not check expressions, files, ledgers, or tables that the jo
 only the driver checks these.
 
 Example:
-    check_tables(client, CompactSpec(target="demo.t", partition="month=1"))
+    check_tables(client, CompactSpec.of_table("demo.t", partition="month=1"))
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
 )
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
+    ChangeFeedSpec,
     CleanSpec,
-    CleanTablesSpec,
     CompactionChoice,
     CompactSpec,
-    CompactTablesSpec,
     ConvertSpec,
     ProveErasureSpec,
     RebalanceSpec,
@@ -108,15 +106,7 @@ class _TableCheck:
                 # Do not check columns: an earlier try may have written this range before a column
                 # was dropped.
                 check_readable(self._table(job.target))
-            case (
-                CompactSpec()
-                | CleanSpec()
-                | ProveErasureSpec()
-                | RestoreSpec()
-                | RebalanceSpec()
-                | CompactTablesSpec()
-                | CleanTablesSpec()
-            ):
+            case CompactSpec() | CleanSpec() | ProveErasureSpec() | RestoreSpec() | RebalanceSpec():
                 self._check_maintenance(job)
             case ConvertSpec():
                 self._check_conversion(job)
@@ -162,20 +152,14 @@ class _TableCheck:
             raise partition_missing(table, spec)
 
     def _check_maintenance(
-        self,
-        spec: CompactSpec
-        | CleanSpec
-        | ProveErasureSpec
-        | RestoreSpec
-        | RebalanceSpec
-        | CompactTablesSpec
-        | CleanTablesSpec,
+        self, spec: CompactSpec | CleanSpec | ProveErasureSpec | RestoreSpec | RebalanceSpec
     ) -> None:
-        cleans = isinstance(spec, CleanSpec | CleanTablesSpec | ProveErasureSpec)
+        cleans = isinstance(spec, CleanSpec | ProveErasureSpec)
         check = check_cleanable if cleans else check_insertable
-        if isinstance(spec, CompactTablesSpec | CleanTablesSpec):
-            for name in (one for one in spec.tables if not is_pattern(one)):
-                check(self._table(name))
+        if isinstance(spec, CompactSpec | CleanSpec) and not spec.is_of_table:
+            for name in spec.tables:
+                if not is_pattern(name):
+                    check(self._table(name))
             return
         table = self._table(spec.target)
         check(table)

@@ -147,23 +147,25 @@ def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[],
 
 
 def _move(location: str, source: str, target: str, *, may_lack: bool = False) -> None:
+    if not _is_moved(location, source, target, may_lack=may_lack):
+        raise DirectoryExistsError(path=f"{open_location(location)[1]}/{target}")
+
+
+def _is_moved(location: str, source: str, target: str, *, may_lack: bool) -> bool:
+    """Move a file or directory; return False if both paths exist."""
     fs, root = open_location(location)
-    is_there = exists(fs, f"{root}/{source}")
+    has_source = exists(fs, f"{root}/{source}")
     if exists(fs, f"{root}/{target}"):
-        if is_there:
-            raise DirectoryExistsError(path=f"{root}/{target}")
-        return  # an earlier attempt moved it
-    if is_there or not may_lack:
+        return not has_source  # an earlier attempt moved it
+    if has_source or not may_lack:
         move(fs, f"{root}/{source}", f"{root}/{target}")
+    return True
 
 
 def _put_back(moved: Move, taken: list[Move]) -> None:
     """Move a file back to its old path, or add it to `taken` if both paths exist."""
-    fs, root = open_location(moved.location)
-    if exists(fs, f"{root}/{moved.target}") and exists(fs, f"{root}/{moved.source}"):
+    if not _is_moved(moved.location, moved.target, moved.source, may_lack=True):
         taken.append(moved)
-    else:
-        _move(moved.location, moved.target, moved.source, may_lack=True)
 
 
 def _put_beside(moved: Move) -> None:

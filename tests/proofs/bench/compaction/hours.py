@@ -44,8 +44,8 @@ def measure_hours(ground: Ground) -> None:
     changed, compacted, reads, ends, left = 0, 0, [], [], []
     for hour in range(hours):
         changed += table.set_column("quantity", "quantity + 1", f"{KEY} % 100 = {hour}")
-        compaction = run_job(ground.lab, CompactSpec(target=name))
-        run_job(ground.lab, CleanSpec(target=name))
+        compaction = run_job(ground.lab, CompactSpec.of_table(name))
+        run_job(ground.lab, CleanSpec.of_table(name))
         reads.append(ground.measure(lambda: _read(table)))
         if compaction.status is JobStatus.COMMITTED:
             compacted += compaction.size_bytes

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from tests.proofs.bench.acid import DATABASE, AcidTable, run_job
 from tests.proofs.bench.check import WrongRowsError
 from tests.proofs.bench.cliffs.deltas import delta
@@ -36,7 +36,7 @@ def measure_partitions(ground: Ground) -> None:
     seconds = []
     for name, count in (("warm", _FEW), ("few", _FEW), ("many", _FEW + ground.size(400))):
         table = _partitioned(ground, f"partitions_{name}", model, count)
-        seconds.append(_compacted(ground, CompactSpec(target=str(table.info.ref)), count))
+        seconds.append(_compacted(ground, CompactSpec.of_table(str(table.info.ref)), count))
         table.drop()
     _found(ground, "partitions with 10 deltas, one job", seconds, count)
 
@@ -51,7 +51,7 @@ def measure_tables(ground: Ground) -> None:
             tables.append(AcidTable.create(ground.lab, f"tables_{name}_{i}", CLIFF_COLUMNS))
             tables[-1].use_up_write_ids(_DELTAS)
             link(model, tables[-1].folder)
-        spec = CompactTablesSpec(tables=(f"{DATABASE}.tables_{name}_*",))
+        spec = CompactSpec(tables=(f"{DATABASE}.tables_{name}_*",))
         seconds.append(_compacted(ground, spec, count))
         for table in tables:
             table.drop()
@@ -67,7 +67,7 @@ def measure_planning(ground: Ground) -> None:
     write_directory(model, delta(2), [inserted(rows.slice(0, 1), 2)])
     count = ground.size(10_000)
     table = _partitioned(ground, "planned", model, count)
-    spec = CompactSpec(target=str(table.info.ref), plan_only=True)
+    spec = CompactSpec.of_table(str(table.info.ref), plan_only=True)
     took = ground.in_turn({"plan": lambda: lambda: run_job(ground.lab, spec)})["plan"]
     case = f"plan of {count:,} partitions"
     ground.found(case, "s", [one.seconds for one in took], 20)

@@ -282,7 +282,7 @@ def _compact(table: AcidTable, progress: Progress, *, must_commit: bool) -> None
     Raises:
         WrongRowsError: It was not committed.
     """
-    spec = CompactSpec(target=str(table.info.ref), choice=CompactionChoice.MAJOR)
+    spec = CompactSpec.of_table(str(table.info.ref), choice=CompactionChoice.MAJOR)
     result = run_job(table.lab, spec)
     if result.status is JobStatus.COMMITTED:
         progress.compacted.value += 1

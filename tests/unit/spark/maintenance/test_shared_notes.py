@@ -96,14 +96,18 @@ def run(
     """The job, as the application runs it."""
     job: Any = SimpleNamespace(
         client=client,
-        job_of=lambda _: CompactSpec(target=str(table.ref), choice=CompactionChoice.MAJOR),
-        insertable_table=lambda _: client.get_table(table.ref),
+        job_of=lambda _: CompactSpec.of_table(str(table.ref), choice=CompactionChoice.MAJOR),
         policy_of=lambda _: ConflictPolicy.HIVE,
         terms=job_terms(key, on_step=on_step),
         spark=SimpleNamespace(
             sparkContext=SimpleNamespace(applicationId="app_1", defaultParallelism=at_once)
         ),
-        spec=SimpleNamespace(kind="compact", job_key=key),
+        spec=SimpleNamespace(
+            kind="compact",
+            job_key=key,
+            conflict_policy=None,
+            default_conflict_policy=ConflictPolicy.HIVE,
+        ),
     )
     return compact(job)
 

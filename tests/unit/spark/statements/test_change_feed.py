@@ -20,8 +20,9 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.feed import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
 from airflow_hiveacid.spark.statements import change_feed as changes
 from airflow_hiveacid.spark.statements.change_feed import (
