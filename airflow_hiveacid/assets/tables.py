@@ -17,7 +17,7 @@ from airflow.sdk import Asset, AssetWatcher
 from airflow_hiveacid.assets.uris import Aspect, AssetUri
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
-from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger
+from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -493,7 +493,7 @@ class HiveAcidHook(BaseHook):
             InputError: the table or partition does not exist, or the table is not transactional.
             StorageError: the directories cannot be listed.
         """
-        from airflow_hiveacid.hooks.health import measure  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.maintenance.health import measure  # noqa: PLC0415 - brings Thrift and Arrow
 
         return measure(self.endpoint(), table, partition)
 

@@ -18,8 +18,8 @@ from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.limits import LIMITS
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES
-from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
-from airflow_hiveacid.triggers.conditions import (
+from airflow_hiveacid.sensors.watch import HiveAcidWatchSensor
+from airflow_hiveacid.watch.conditions import (
     CompactionEndedTrigger,
     HealthTrigger,
     LockFreeTrigger,
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.hooks.compaction_watch import QueueLook
-    from airflow_hiveacid.hooks.health import HealthLook
-    from airflow_hiveacid.hooks.lock_watch import LockLook
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.maintenance.health import HealthLook
     from airflow_hiveacid.plan.limits import HealthLimits
+    from airflow_hiveacid.watch.compactions import QueueLook
+    from airflow_hiveacid.watch.locks import LockLook
 
 _LIMITS: Final = tuple(threshold.value for threshold in LIMITS)
 
@@ -129,7 +129,7 @@ class HiveAcidHealthSensor(_ConditionSensor):
 
     def look(self) -> HealthLook:
         """Measure the table once."""
-        from airflow_hiveacid.hooks.health import look_at_limits  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.maintenance.health import look_at_limits  # noqa: PLC0415 - brings Thrift and Arrow
 
         return look_at_limits(*self._place(), self._limits())
 
@@ -187,7 +187,7 @@ class HiveAcidCompactionSensor(_ConditionSensor):
 
     def look(self) -> QueueLook:
         """Poll the compaction queue once."""
-        from airflow_hiveacid.hooks.compaction_watch import look_at_queue  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.watch.compactions import look_at_queue  # noqa: PLC0415 - brings Thrift
 
         return look_at_queue(*self._place(), fail_on_failed=self._fails())
 
@@ -225,7 +225,7 @@ class HiveAcidLockFreeSensor(_ConditionSensor):
 
     def look(self) -> LockLook:
         """Poll the locks once."""
-        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.watch.locks import look_at_locks  # noqa: PLC0415 - brings Thrift and Arrow
 
         return look_at_locks(*self._place(), arguments.lock_type(self.lock, "lock"))
 

@@ -20,15 +20,15 @@ from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.thresholds import Threshold
-from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
-from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, hottest_first
+from airflow_hiveacid.sensors.watch import HiveAcidWatchSensor
+from airflow_hiveacid.watch.compaction_needed import CompactionNeededTrigger, hottest_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.hooks.health import Look
+    from airflow_hiveacid.maintenance.health import Look
     from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 
 _MOST_MAPPED: Final = 1024  # Airflow's default of `max_map_length`
@@ -62,7 +62,7 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
 
     def look(self) -> Look:
         """Measure the table once."""
-        from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.maintenance.health import look  # noqa: PLC0415 - brings Thrift and Arrow
 
         table = arguments.table_name(self.table)
         partition = arguments.partition_name(self.partition)

@@ -12,15 +12,15 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
-from airflow_hiveacid.triggers.new_version import NewVersionTrigger
+from airflow_hiveacid.sensors.watch import HiveAcidWatchSensor
+from airflow_hiveacid.watch.new_version import NewVersionTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Context
 
-    from airflow_hiveacid.hooks.news import News
+    from airflow_hiveacid.watch.new_data import News
 
 
 class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
@@ -53,7 +53,7 @@ class HiveAcidNewVersionSensor(HiveAcidWatchSensor):
 
     def look(self) -> News:
         """Poll the table once."""
-        from airflow_hiveacid.hooks.news import look_for_news  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.watch.new_data import look_for_news  # noqa: PLC0415 - brings Thrift
 
         self._before = look_for_news(
             HiveAcidHook(self.hive_acid_conn_id).endpoint(),

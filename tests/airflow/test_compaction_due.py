@@ -12,7 +12,7 @@ from airflow.sdk.module_loading import import_string
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger
+from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger
 from tests.support.airflow_support import AssetStore
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ import pytest
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.hooks.compaction_watch import newest_writes, queue_state
-from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.maintenance.health import Look
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
-from airflow_hiveacid.triggers.compaction_due import CompactionDueTrigger, Poll
+from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger, Poll
+from airflow_hiveacid.watch.compactions import newest_writes, queue_state
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -48,8 +48,8 @@ class _Watched:
         server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
         self.client = FakeClient(server)
         self.client.create_database("demo")
-        for module in ("health", "compaction_watch"):
-            monkeypatch.setattr(f"airflow_hiveacid.hooks.{module}.connect", lambda _: self.client)
+        for module in ("maintenance.health", "watch.compactions"):
+            monkeypatch.setattr(f"airflow_hiveacid.{module}.connect", lambda _: self.client)
         self._warehouse = Warehouse(client=self.client, uri="", db="demo")  # type: ignore[arg-type]
         self._folder, self._tables = folder, 0
         self.table = self._create()
@@ -167,8 +167,8 @@ def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
     watched.write(2)
     monkeypatch.setattr(builtins, "__import__", noting)
     asyncio.run(first_event())
-    for module in ("health", "compaction_watch"):
-        assert importers[f"airflow_hiveacid.hooks.{module}"] == {"hiveacid-poll"}
+    for module in ("maintenance.health", "watch.compactions"):
+        assert importers[f"airflow_hiveacid.{module}"] == {"hiveacid-poll"}
 
 
 def test_a_table_that_is_due_again_when_its_compaction_ends_gets_a_second_event(
@@ -461,7 +461,7 @@ def test_the_event_names_the_partitions_with_the_most_deltas_first(
         for month, deltas in ((1, 3), (2, 7), (3, 5))
     )
     seen = Look(table="demo.t", table_id="1", healths=(), due=due)
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.look", lambda *_: seen)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.health.look", lambda *_: seen)
 
     async def first_event() -> dict[str, Any]:
         async def stream() -> AsyncIterator[Poll]:
@@ -489,8 +489,8 @@ class _SharedPoll:
         self.outcomes = list(outcomes)
         self.slept_s: list[float] = []
         self.asked: list[tuple[str, list[str]]] = []
-        monkeypatch.setattr("airflow_hiveacid.triggers.compaction_due._poll", self._poll)
-        monkeypatch.setattr("airflow_hiveacid.triggers.compaction_due.asyncio", self)
+        monkeypatch.setattr("airflow_hiveacid.watch.compaction_due._poll", self._poll)
+        monkeypatch.setattr("airflow_hiveacid.watch.compaction_due.asyncio", self)
 
     async def sleep(self, s: float) -> None:
         self.slept_s.append(s)

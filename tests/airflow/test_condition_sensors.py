@@ -35,9 +35,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.hooks.health import HealthLook
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
+from airflow_hiveacid.maintenance.health import HealthLook
 from airflow_hiveacid.metastore.compaction_queue import (
     CompactionState,
     CompactionType,
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import TxnId
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction
-    from airflow_hiveacid.sensors.watching import HiveAcidWatchSensor
-    from airflow_hiveacid.triggers.watching import WatchTrigger
+    from airflow_hiveacid.sensors.watch import HiveAcidWatchSensor
+    from airflow_hiveacid.watch.trigger import WatchTrigger
     from tests.support.airflow_support import Connections
 
 REF = TableRef("demo", "t")
@@ -135,8 +135,8 @@ class Server:
 
 
 def patched(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    for module in ("health", "compaction_watch", "lock_watch"):
-        monkeypatch.setattr(f"airflow_hiveacid.hooks.{module}.connect", lambda _: server.client)
+    for module in ("maintenance.health", "watch.compactions", "watch.locks"):
+        monkeypatch.setattr(f"airflow_hiveacid.{module}.connect", lambda _: server.client)
     return server
 
 
@@ -719,7 +719,7 @@ def test_a_shortened_event_counts_the_omitted_limits(
     exceeded = Exceeded(threshold=Threshold.DELTA_COUNT, measured=2, limit=1)
     due = tuple(ReachedLimit(partition=f"month={n}", exceeded=exceeded) for n in range(1000))
     look = HealthLook(table="demo.t", due=due, highest={})
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.look_at_limits", lambda *_: look)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.health.look_at_limits", lambda *_: look)
     sensor = HiveAcidHealthSensor(task_id="s", table="demo.t", delta_count=1)
     event = payload_of(sensor.trigger(table="demo.t"))
     assert len(json.dumps(event)) <= MOST_BYTES
@@ -779,9 +779,9 @@ def test_a_sensor_and_its_trigger_poll_the_metastore_of_their_connection(
     unblock(server, table, block(server))
     connections.add("other", "hive_acid_metastore", extra={"uris": "thrift://other:9083"})
     asked: list[tuple[str, ...]] = []
-    for module in ("health", "compaction_watch", "lock_watch"):
+    for module in ("maintenance.health", "watch.compactions", "watch.locks"):
         monkeypatch.setattr(
-            f"airflow_hiveacid.hooks.{module}.connect",
+            f"airflow_hiveacid.{module}.connect",
             lambda endpoint: (asked.append(endpoint.uris), server.client)[1],
         )
     task = sensor(task_id="s", table="demo.t", hive_acid_conn_id="other", **SENSORS[sensor])

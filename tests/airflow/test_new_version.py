@@ -17,11 +17,11 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.hooks import news
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
-from airflow_hiveacid.triggers.new_version import NewVersionTrigger
+from airflow_hiveacid.watch import new_data as news
+from airflow_hiveacid.watch.new_version import NewVersionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.support.airflow_support import context_of
 

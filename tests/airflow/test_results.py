@@ -14,11 +14,11 @@ from airflow.sdk import Asset
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.maintenance.health import Look
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore
@@ -27,7 +27,7 @@ from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
-from airflow_hiveacid.triggers.compaction_due import _payload
+from airflow_hiveacid.watch.compaction_due import _payload
 from tests.support.airflow_support import context_of, run_task
 from tests.support.results_page import fields_in_the_page
 

@@ -23,8 +23,8 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     TableNotFoundError,
 )
-from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
+from airflow_hiveacid.maintenance.health import Look
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, RATIO_PARAMETER
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.sensors.hive_acid import (
@@ -32,7 +32,7 @@ from airflow_hiveacid.sensors.hive_acid import (
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaRatioSensor,
 )
-from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger
+from airflow_hiveacid.watch.compaction_needed import CompactionNeededTrigger
 from tests.support.airflow_support import StateStore, context_of, run_task
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def test_the_sensor_and_its_trigger_return_the_same_result(
     quiet: TableInfo, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(time=lambda: 1e10)  # the result has ages
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.time", clock)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.health.time", clock)
     warehouse.delta(quiet, 5)
     poked = run_task(_sensor(quiet))
     trigger = CompactionNeededTrigger(table=str(quiet.ref), delta_count=2)
@@ -321,7 +321,7 @@ def answers(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> list[o
         assert isinstance(answer, tuple)
         return Look(table="db.t", table_id="1", healths=(), due=answer)
 
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.look", look)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.health.look", look)
     return planned
 
 

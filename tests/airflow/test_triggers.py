@@ -23,8 +23,8 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
 from airflow_hiveacid.plan.thresholds import TableHealth
-from airflow_hiveacid.triggers.hive_acid import CompactionNeededTrigger, findings
-from airflow_hiveacid.triggers.poll_threads import poll_in_thread
+from airflow_hiveacid.watch.compaction_needed import CompactionNeededTrigger, findings
+from airflow_hiveacid.watch.poll_threads import poll_in_thread
 from tests.support.keytabs import keytab_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _HEALTHY = TableHealth(table="db.t", location="/t", base_bytes=1000)
 _DUE = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=500)
 
 
-_MEASURE = "airflow_hiveacid.hooks.health._measure"
+_MEASURE = "airflow_hiveacid.maintenance.health._measure"
 
 
 async def _first(trigger: CompactionNeededTrigger) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_the_trigger_of_a_sensor_counts_deleted_rows_only_if_there_is_a_threshol
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     monkeypatch.setattr(
-        "airflow_hiveacid.hooks.health._with_deleted_rows",
+        "airflow_hiveacid.maintenance.health._with_deleted_rows",
         lambda found: [replace(health, deleted_rows=7) for health, _ in found],
     )
     settings: Any = SimpleNamespace(endpoint=HiveAcidHook().endpoint())
@@ -271,7 +271,7 @@ def test_the_trigger_backs_off_with_asynchronous_sleeps(
     async def sleep(s: float) -> None:
         slept_s.append(s)
 
-    monkeypatch.setattr("airflow_hiveacid.triggers.watching.asyncio.sleep", sleep)
+    monkeypatch.setattr("airflow_hiveacid.watch.trigger.asyncio.sleep", sleep)
     answers += [_measured(_HEALTHY), _DOWN, *[_measured(_HEALTHY)] * 3, _measured(_DUE)]
     arguments = {**_ARGUMENTS, "hive_acid_conn_id": HiveAcidHook.default_conn_name}
     asyncio.run(_first(CompactionNeededTrigger(**arguments)))

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.hooks.lock_watch import FreeLock
-from airflow_hiveacid.hooks.news import NewData
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
@@ -19,6 +17,8 @@ from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
+from airflow_hiveacid.watch.locks import FreeLock
+from airflow_hiveacid.watch.new_data import NewData
 from tests.support.results_page import fields_in_the_page
 from tools import errors_page
 

@@ -10,9 +10,9 @@ from pyarrow import orc
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.hooks.health import look
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
+from airflow_hiveacid.maintenance.health import look
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table

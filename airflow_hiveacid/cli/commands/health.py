@@ -35,7 +35,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         HiveAcidError: the table or partition does not exist or cannot be listed.
     """
-    from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
+    from airflow_hiveacid.maintenance.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
 
     given = GivenThresholds(
         delta_count=options.delta_count,

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from airflow_hiveacid.assets.uris import AssetUri
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.hooks.compaction_watch import newest_writes
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.watch.compactions import newest_writes
 from tests.proofs.airflow.rows import Row
 from tests.proofs.airflow.site import DB, until
 

@@ -27,7 +27,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
-from airflow_hiveacid.triggers.poll_threads import poll_in_thread
+from airflow_hiveacid.watch.poll_threads import poll_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.hooks.compaction_watch import QueueState
-    from airflow_hiveacid.hooks.health import Look
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.maintenance.health import Look
+    from airflow_hiveacid.watch.compactions import QueueState
 
     Key = tuple[str, str, str, float]
 
@@ -207,7 +207,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         return _payload(seen, writes.high_watermark)
 
     def _look(self, endpoint: MetastoreEndpoint) -> Look:
-        from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - see _newest_writes
+        from airflow_hiveacid.maintenance.health import look  # noqa: PLC0415 - see _newest_writes
 
         return look(endpoint, self.table, None, self._given)
 
@@ -285,13 +285,13 @@ async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:
 def _newest_writes(
     endpoint: MetastoreEndpoint, tables: tuple[TableRef, ...]
 ) -> Mapping[TableRef, ValidWriteIdList]:
-    from airflow_hiveacid.hooks.compaction_watch import newest_writes  # noqa: PLC0415 - as above
+    from airflow_hiveacid.watch.compactions import newest_writes  # noqa: PLC0415 - as above
 
     return newest_writes(endpoint, tables)
 
 
 def _queue_state(endpoint: MetastoreEndpoint, table: str) -> QueueState:
-    from airflow_hiveacid.hooks.compaction_watch import queue_state  # noqa: PLC0415 - as above
+    from airflow_hiveacid.watch.compactions import queue_state  # noqa: PLC0415 - as above
 
     return queue_state(endpoint, table)
 

@@ -18,7 +18,6 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.printable import printable
-from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
@@ -29,14 +28,15 @@ from airflow_hiveacid.operators.reporting.task_view import (
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.triggers.watching import findings, omitted_findings
+from airflow_hiveacid.watch.outage import DEFAULT_MAX_OUTAGE_S, Outage
+from airflow_hiveacid.watch.trigger import findings, omitted_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Context, RetryPolicy
 
-    from airflow_hiveacid.triggers.watching import Seen, WatchTrigger
+    from airflow_hiveacid.watch.trigger import Seen, WatchTrigger
 
 OUTAGE_KEY: Final = "hiveacid_outage"
 """The state store's key for the start of an outage, because each reschedule is a new process."""

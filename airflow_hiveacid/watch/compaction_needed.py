@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.triggers.watching import WatchTrigger, findings
+from airflow_hiveacid.watch.trigger import WatchTrigger, findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.hooks.health import Look
+    from airflow_hiveacid.maintenance.health import Look
 
 __all__ = ["CompactionNeededTrigger", "findings", "hottest_first"]
 
@@ -56,6 +56,6 @@ class CompactionNeededTrigger(WatchTrigger):
 
     def look(self, settings: MetastoreSettings) -> Look:
         """Measure the table once."""
-        from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.maintenance.health import look  # noqa: PLC0415 - brings Thrift and Arrow
 
         return look(settings.endpoint, self.table, self.partition or None, self._given)

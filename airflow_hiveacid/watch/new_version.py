@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.triggers.watching import WatchTrigger
+from airflow_hiveacid.watch.trigger import WatchTrigger
 
 if TYPE_CHECKING:
     from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.hooks.news import News
+    from airflow_hiveacid.watch.new_data import News
 
 
 class NewVersionTrigger(WatchTrigger):
@@ -34,7 +34,7 @@ class NewVersionTrigger(WatchTrigger):
 
     def look(self, settings: MetastoreSettings) -> News:
         """Poll the table once."""
-        from airflow_hiveacid.hooks.news import look_for_news  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.watch.new_data import look_for_news  # noqa: PLC0415 - brings Thrift
 
         self._before = look_for_news(
             settings.endpoint,

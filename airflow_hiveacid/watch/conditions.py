@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.plan.limits import HealthLimits
-from airflow_hiveacid.triggers.watching import WatchTrigger
+from airflow_hiveacid.watch.trigger import WatchTrigger
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.hooks.compaction_watch import QueueLook
     from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.hooks.health import HealthLook
-    from airflow_hiveacid.hooks.lock_watch import LockLook
+    from airflow_hiveacid.maintenance.health import HealthLook
+    from airflow_hiveacid.watch.compactions import QueueLook
+    from airflow_hiveacid.watch.locks import LockLook
 
 
 class HealthTrigger(WatchTrigger):
@@ -36,7 +36,7 @@ class HealthTrigger(WatchTrigger):
 
     def look(self, settings: MetastoreSettings) -> HealthLook:
         """Measure the table once."""
-        from airflow_hiveacid.hooks.health import look_at_limits  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.maintenance.health import look_at_limits  # noqa: PLC0415 - brings Thrift and Arrow
 
         limits = HealthLimits(**self.limits)
         return look_at_limits(settings.endpoint, self.table, self.partition or None, limits)
@@ -60,7 +60,7 @@ class CompactionEndedTrigger(WatchTrigger):
 
     def look(self, settings: MetastoreSettings) -> QueueLook:
         """Poll the compaction queue once."""
-        from airflow_hiveacid.hooks.compaction_watch import look_at_queue  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.watch.compactions import look_at_queue  # noqa: PLC0415 - brings Thrift
 
         return look_at_queue(
             settings.endpoint,
@@ -88,6 +88,6 @@ class LockFreeTrigger(WatchTrigger):
 
     def look(self, settings: MetastoreSettings) -> LockLook:
         """Poll the locks once."""
-        from airflow_hiveacid.hooks.lock_watch import look_at_locks  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.watch.locks import look_at_locks  # noqa: PLC0415 - brings Thrift and Arrow
 
         return look_at_locks(settings.endpoint, self.table, self.partition or None, self.lock)

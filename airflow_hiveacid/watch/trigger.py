@@ -19,11 +19,11 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.printable import printable
-from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form
-from airflow_hiveacid.triggers.poll_threads import poll_in_thread
+from airflow_hiveacid.watch.outage import DEFAULT_MAX_OUTAGE_S, Outage
+from airflow_hiveacid.watch.poll_threads import poll_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
