@@ -41,9 +41,7 @@ def get_provider_info() -> dict[str, Any]:
             _modules(
                 "airflow_hiveacid.operators.submission.trigger",
                 "airflow_hiveacid.watch.compaction_due",
-                "airflow_hiveacid.watch.conditions",
-                "airflow_hiveacid.watch.compaction_needed",
-                "airflow_hiveacid.watch.new_version",
+                "airflow_hiveacid.watch.trigger",
             )
         ],
         "asset-uris": [

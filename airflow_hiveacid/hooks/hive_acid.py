@@ -493,9 +493,10 @@ class HiveAcidHook(BaseHook):
             InputError: the table or partition does not exist, or the table is not transactional.
             StorageError: the directories cannot be listed.
         """
-        from airflow_hiveacid.maintenance.health import measure  # noqa: PLC0415 - brings Thrift and Arrow
+        from airflow_hiveacid.maintenance.health import measure  # noqa: PLC0415 - needs Arrow
 
-        return measure(self.endpoint(), table, partition)
+        with self.metastore() as metastore:
+            return measure(metastore, TableRef.parse(table), partition).healths
 
     def _missing(self) -> ConfigurationError:
         return ConfigurationError(

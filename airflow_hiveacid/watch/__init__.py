@@ -1,1 +1,1 @@
-"""Airflow triggers for this provider's deferrable sensors."""
+"""Conditions of a table that sensors and assets wait for, and the triggers that poll for them."""

@@ -17,13 +17,14 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.maintenance.health import Look
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger, Poll
-from airflow_hiveacid.watch.compactions import newest_writes, queue_state
+from airflow_hiveacid.watch.compactions import queue_state
+from airflow_hiveacid.watch.health import CompactionNeed
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -48,8 +49,8 @@ class _Watched:
         server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
         self.client = FakeClient(server)
         self.client.create_database("demo")
-        for module in ("maintenance.health", "watch.compactions"):
-            monkeypatch.setattr(f"airflow_hiveacid.{module}.connect", lambda _: self.client)
+        connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+        monkeypatch.setattr(connect, lambda _: self.client)
         self._warehouse = Warehouse(client=self.client, uri="", db="demo")  # type: ignore[arg-type]
         self._folder, self._tables = folder, 0
         self.table = self._create()
@@ -95,7 +96,7 @@ class _Watched:
         return Poll(
             began_s=time.monotonic() if began_s is None else began_s,
             endpoint=_ENDPOINT,
-            writes=newest_writes(_ENDPOINT, [_REF]),
+            writes=snapshot_now(self.client, [_REF]).tables,
         )
 
 
@@ -167,7 +168,7 @@ def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
     watched.write(2)
     monkeypatch.setattr(builtins, "__import__", noting)
     asyncio.run(first_event())
-    for module in ("maintenance.health", "watch.compactions"):
+    for module in ("watch.health", "metastore.client.metastore_client"):
         assert importers[f"airflow_hiveacid.{module}"] == {"hiveacid-poll"}
 
 
@@ -386,15 +387,15 @@ def test_an_unreadable_stored_event_is_treated_as_no_event(watched: _Watched, no
 
 
 def test_the_queue_state_is_that_of_the_newest_ended_compaction(watched: _Watched) -> None:
-    assert queue_state(_ENDPOINT, "demo.t") == (0, False)
+    assert queue_state(watched.client, _REF) == (0, False)
     watched.fail_compaction()
-    first, _ = queue_state(_ENDPOINT, "demo.t")
+    first, _ = queue_state(watched.client, _REF)
     watched.fail_compaction()
-    second, is_compacting = queue_state(_ENDPOINT, "demo.t")
+    second, is_compacting = queue_state(watched.client, _REF)
     assert 0 < first < second
     assert not is_compacting
     watched.begin_compaction()
-    assert queue_state(_ENDPOINT, "demo.t") == (second, True)
+    assert queue_state(watched.client, _REF) == (second, True)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +413,7 @@ def test_a_refused_compaction_or_a_cleanup_of_aborted_transactions_sends_no_even
     (entry,) = watched.client.show_compactions(_REF)
     other = replace(entry, **changes)
     monkeypatch.setattr(watched.client, "show_compactions", lambda *_: [other])
-    assert queue_state(_ENDPOINT, "demo.t") == (0, False)
+    assert queue_state(watched.client, _REF) == (0, False)
     again = _after(watched, watched.write)
     assert _fired(_trigger(), watched.poll, again) == [1]
 
@@ -460,8 +461,8 @@ def test_the_event_names_the_partitions_with_the_most_deltas_first(
         )
         for month, deltas in ((1, 3), (2, 7), (3, 5))
     )
-    seen = Look(table="demo.t", table_id="1", healths=(), due=due)
-    monkeypatch.setattr("airflow_hiveacid.maintenance.health.look", lambda *_: seen)
+    need = CompactionNeed(table="demo.t", table_id="1", healths=(), due=due)
+    monkeypatch.setattr("airflow_hiveacid.watch.health.compaction_need", lambda *_: need)
 
     async def first_event() -> dict[str, Any]:
         async def stream() -> AsyncIterator[Poll]:

@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.results import exit_code as exit_code_of_job
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, hive_acid_retry_policy
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor
-from airflow_hiveacid.watch.outage import Outage
+from airflow_hiveacid.watch.polls import Outage
 
 
 def _decide(name: str) -> tuple[RetryAction, timedelta | None]:
