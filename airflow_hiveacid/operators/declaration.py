@@ -87,8 +87,8 @@ def one_of(cls: type[enum.Enum]) -> Argument:
 def declaration(init: _Init) -> _Init:
     """Find the arguments in a constructor's signature; a decorator for `__init__`."""
     parameters = inspect.signature(init, eval_str=True).parameters
-    found: Any = init  # `DeclaredArguments` reads the attribute
-    found.declared = {
+    constructor: Any = init  # `DeclaredArguments` reads the attribute
+    constructor.declared = {
         name: replace(argument, is_required=parameter.default is parameter.empty)
         for name, parameter in parameters.items()
         for argument in getattr(parameter.annotation, "__metadata__", ())
@@ -96,7 +96,7 @@ def declaration(init: _Init) -> _Init:
     # Documentation and editors at run time show the types without the arguments' readers.
     plain = {
         name: getattr(parameter.annotation, "__origin__", parameter.annotation)
-        if name in found.declared
+        if name in constructor.declared
         else parameter.annotation
         for name, parameter in parameters.items()
         if parameter.annotation is not parameter.empty
@@ -122,7 +122,7 @@ class DeclaredArguments:
         base: Any = super(cls, cls)
         first = ("statement",) if cls.shows_statement else ()
         shown = {name: argument.shown_as for name, argument in own.items() if argument.shown_as}
-        made = {
+        attributes = {
             "argument_table": {**own, **base.argument_table, **own},  # own arguments first
             "template_fields": given_fields(*first, *own, *base.template_fields),
             "template_fields_renderers": {
@@ -131,7 +131,7 @@ class DeclaredArguments:
                 **shown,
             },
         }
-        for name, value in made.items():
+        for name, value in attributes.items():
             if name not in vars(cls):
                 setattr(cls, name, value)
 

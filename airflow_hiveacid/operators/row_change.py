@@ -77,7 +77,7 @@ class StatementOperator(HiveAcidRowChangeOperator):
     def build_job(self) -> StatementSpec:
         """Return the spec of the statement that the rendered arguments describe."""
         form = self.form()
-        given = {name: getattr(self, name) for name in form.arguments}
-        nulls = self._nulls if self.is_literal(given.get("partition")) else frozenset[str]()
-        spec, _ = one_of_several(form, given, nulls=nulls)
+        values = {name: getattr(self, name) for name in form.arguments}
+        nulls = self._nulls if self.is_literal(values.get("partition")) else frozenset[str]()
+        spec, _ = one_of_several(form, values, nulls=nulls)
         return spec

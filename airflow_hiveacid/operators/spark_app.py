@@ -283,21 +283,21 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         mask_secrets(self.conf, self.env_vars)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
-        jobs, done = self.build_jobs(), self._progress.done
+        jobs, results = self.build_jobs(), self._progress.done
         try:
-            for number, job in list(enumerate(jobs, start=1))[len(done) :]:
+            for number, job in list(enumerate(jobs, start=1))[len(results) :]:
                 if len(jobs) > 1:
                     self.log.info("statement %d of %d", number, len(jobs))
                 with self._with_position(number):
-                    done.append(self.run_one(context, number, job))
+                    results.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
             # The error asks the user to check the table and clear the task. So record this
             # generation as finished, because the cleared task must begin a new generation.
             note_delivered(context, generation_of(context))
             raise
-        describe_outlets(self, context, done)
-        note_delivered(context, done[-1][0].generation)
-        return self._short_result([result.to_json() for _, result in done])
+        describe_outlets(self, context, results)
+        note_delivered(context, results[-1][0].generation)
+        return self._short_result([result.to_json() for _, result in results])
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
@@ -348,8 +348,8 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     def lock_timeout(self, settings: MetastoreSettings) -> float:
         """Return the longest wait for locks, in seconds."""
-        found: float | None = self.value_of("lock_timeout_s")
-        return settings.lock_timeout_s if found is None else found
+        timeout_s: float | None = self.value_of("lock_timeout_s")
+        return settings.lock_timeout_s if timeout_s is None else timeout_s
 
     def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
         """Return the log lines that precede the table of a result."""
@@ -492,8 +492,12 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
-        given, queue = self._arguments(), self.queue if self.queue != _DEFAULT_QUEUE else None
-        check_settings(submission.target, given, submission.environment, worker_queue=queue)
+        check_settings(
+            submission.target,
+            self._arguments(),
+            submission.environment,
+            worker_queue=self.queue if self.queue != _DEFAULT_QUEUE else None,
+        )
         if self._is_killed or self._has_left_driver(context):
             return
         check_before_submit(submission, hook)
@@ -599,16 +603,16 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     def _arguments(self) -> SparkArguments:
         """Return the rendered arguments for the Spark provider's hook."""
-        kept = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
-        names = {one.name for one in fields(SparkArguments)} - kept.keys()
-        return SparkArguments(**kept, **{name: getattr(self, name) for name in names})
+        own = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
+        names = {field.name for field in fields(SparkArguments)} - own.keys()
+        return SparkArguments(**own, **{name: getattr(self, name) for name in names})
 
     def _bounds(self) -> Bounds:
-        given = self.value_of("start_timeout_s")
-        if given is None:
+        timeout_s = self.value_of("start_timeout_s")
+        if timeout_s is None:
             option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_S))
-            given = arguments.number(option, "option start_timeout_s of section [hiveacid]")
-        return Bounds(start_s=given)
+            timeout_s = arguments.number(option, "option start_timeout_s of section [hiveacid]")
+        return Bounds(start_s=timeout_s)
 
     def _submit(
         self, context: Context, submission: Submission, woken: Woken | None

@@ -121,10 +121,10 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOpera
         moment = self.value_of("timestamp")
         version = as_of(VersionSpec.of(self.value_of("version"), moment))
         verb = "CREATE OR REPLACE TAG" if action is TagAction.MOVE else "CREATE TAG"
-        kept = "" if self.keep_for is LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
+        retention = "" if self.keep_for is LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
         expires = self.value_of("expires")
         until = "" if expires is None else f" -- until {expires.isoformat()}"
-        return f"ALTER TABLE {table} {verb} {name}{version}{kept}{until}"
+        return f"ALTER TABLE {table} {verb} {name}{version}{retention}{until}"
 
     @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
@@ -182,15 +182,15 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOpera
             ConfigurationError: two given arguments are mutually exclusive.
         """
         groups = (("version", "timestamp"), ("expires", "keep_for"))
-        given = [
+        choices = [
             [name for name in group if getattr(self, name) is not LEFT_OUT] for group in groups
         ]
-        wrong = next((" and ".join(names) for names in given if len(names) > 1), None)
+        wrong = next((" and ".join(names) for names in choices if len(names) > 1), None)
         if wrong is not None:
             raise ConfigurationError(f"task {self.task_id!r}: {wrong} are mutually exclusive")
-        is_known = any(given) and arguments.is_settled(self.action)
+        is_known = any(choices) and arguments.is_settled(self.action)
         if is_known and self.value_of("action") is TagAction.DROP:
-            found = " and ".join(names[0] for names in given if names)
+            superfluous = " and ".join(names[0] for names in choices if names)
             raise ConfigurationError(
-                f"task {self.task_id!r}: action drop needs only the name; remove {found}"
+                f"task {self.task_id!r}: action drop needs only the name; remove {superfluous}"
             )

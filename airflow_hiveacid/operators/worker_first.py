@@ -94,13 +94,13 @@ class WorkerFirstOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=self.build_job(), number=number)
         result = self.result_now(spec)
-        given = self.value_of("on_worker")
-        if result is None and (self._may_use_worker if given is None else given):
+        choice = self.value_of("on_worker")
+        if result is None and (self._may_use_worker if choice is None else choice):
             try:
                 with self._with_advice(), hook.metastore() as client:
                     result = self.without_spark(client, spec)
             except _LEFT_TO_DRIVER as error:
-                if given or self._is_killed:
+                if choice or self._is_killed:
                     raise
                 self.log.warning(
                     "the worker cannot do this job, so a Spark driver does it: %s", error

@@ -95,9 +95,9 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
         """
         result = short_list(self.condition().most_important_first(findings))
         due = len(findings) + omitted
-        most = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
-        if len(result) > most and next(self.iter_mapped_dependants(), None) is not None:
-            result = result[:most]
+        limit = conf.getint("core", "max_map_length", fallback=_MOST_MAPPED)
+        if len(result) > limit and next(self.iter_mapped_dependants(), None) is not None:
+            result = result[:limit]
         if left_out := due - len(result):
             self.log.warning(
                 "%d partitions are due, but the result has only the %d with the most deltas:"

@@ -56,8 +56,12 @@ class CompactionNeed:
         if len(self.healths) == 1 and not self.healths[0].partition:
             return f"{self.table}: {_numbers(self.healths[0])}"
         worst = max(self.healths, key=lambda health: health.delta_count, default=None)
-        most = "" if worst is None else f"; most deltas in {worst.partition}: {_numbers(worst)}"
-        return f"{self.table}: {len(self.due)} of {len(self.healths)} partitions are due{most}"
+        worst_text = (
+            "" if worst is None else f"; most deltas in {worst.partition}: {_numbers(worst)}"
+        )
+        return (
+            f"{self.table}: {len(self.due)} of {len(self.healths)} partitions are due{worst_text}"
+        )
 
 
 def compaction_need(

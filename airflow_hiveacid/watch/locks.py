@@ -51,12 +51,12 @@ def free_lock(
         client.generation,
         key_of=bind(_normal_name, table.partition_columns),
     )
-    lock = lock_type.value
-    request = f"{ref}{f'/{partition}' if partition else ''}: a request for a {lock} lock"
+    kind = lock_type.value
+    request = f"{ref}{f'/{partition}' if partition else ''}: a request for a {kind} lock"
     if blocking:
-        holders = first_few([_holder(held) for held in blocking])
+        holders = first_few([_holder(lock) for lock in blocking])
         return Observation(summary=f"{request} would wait for: {holders}")
-    finding = {"table": str(ref), "partition": partition or "", "lock": lock}
+    finding = {"table": str(ref), "partition": partition or "", "lock": kind}
     return Observation(summary=f"{request} would not wait", findings=(finding,))
 
 

@@ -83,25 +83,25 @@ _log = logging.getLogger(__name__)
 
 def merged(*parts: TableFacets) -> TableFacets:
     """Return the facets of all parts, by table."""
-    found: defaultdict[TableRef, dict[str, Any]] = defaultdict(dict)
+    facets_of: defaultdict[TableRef, dict[str, Any]] = defaultdict(dict)
     for table, facets in chain.from_iterable(part.items() for part in parts):
-        found[table].update(facets)
-    return found
+        facets_of[table].update(facets)
+    return facets_of
 
 
 def tables_now(conn_id: str, tables: Iterable[TableRef]) -> Mapping[TableRef, TableInfo]:
     """Return those tables that the metastore can describe now."""
-    found: dict[TableRef, TableInfo] = {}
+    infos: dict[TableRef, TableInfo] = {}
     try:
         with HiveAcidHook(conn_id).metastore() as client:
             for table in tables:
                 # A table is missing if it was dropped, or is not created yet.
                 with contextlib.suppress(TableError):
-                    found[table] = client.get_source(table)
+                    infos[table] = client.get_source(table)
     except (ConfigurationError, MetastoreError) as error:
         # The login may exist only on the driver's machine.
         _log.info("OpenLineage gets no columns: %s", error)
-    return found
+    return infos
 
 
 def columns_of(table: TableInfo) -> Facets:
@@ -180,16 +180,16 @@ def lifecycles(
     A dataset has only one such facet. If a task creates a table and then alters it, the facet says
     that the table is new. `address` returns a table's namespace and name.
     """
-    found: dict[TableRef, Facets] = {}
+    facets_of: dict[TableRef, Facets] = {}
     for job, result in zip(jobs, results, strict=False):
         if result.status not in (JobStatus.COMMITTED, JobStatus.ALREADY_DONE):
             continue
         old = address(TableRef.parse(job.target)) if isinstance(job, RenameTable) else None
         for name, change in _changes(job):
             table = TableRef.parse(name)
-            if change in _WHOLE or table not in found:
-                found[table] = lifecycle(change, old)
-    return found
+            if change in _WHOLE or table not in facets_of:
+                facets_of[table] = lifecycle(change, old)
+    return facets_of
 
 
 def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
@@ -197,8 +197,8 @@ def _changes(job: Job | MetastoreStatement) -> Iterator[tuple[str, str]]:
     match job:
         case TransactionSpec():
             for part in job.statements:
-                for one in each(part):
-                    yield from _changes(one)
+                for statement in each(part):
+                    yield from _changes(statement)
         case InsertSpec(mode=InsertMode.OVERWRITE) | LoadSpec(overwrite=True):
             yield job.target, "OVERWRITE"
         case RenameTable():
@@ -217,11 +217,11 @@ def counts(results: Sequence[JobResult]) -> TableFacets:
 
     totals: defaultdict[TableRef, Counter[str]] = defaultdict(Counter)
     for result in results:
-        for one in result.statements if result.write_ids else ():
-            totals[TableRef.parse(one["table"])].update(
-                rows=one["rows"]["inserted"] + one["rows"]["updated"],
-                files=one["files"],
-                bytes=one["size_bytes"],
+        for statement in result.statements if result.write_ids else ():
+            totals[TableRef.parse(statement["table"])].update(
+                rows=statement["rows"]["inserted"] + statement["rows"]["updated"],
+                files=statement["files"],
+                bytes=statement["size_bytes"],
             )
     return {
         table: {

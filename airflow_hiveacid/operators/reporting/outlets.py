@@ -60,7 +60,9 @@ def describe_outlets(
     news = [_gist(result) for result in changed]
     whole: dict[str, JsonValue] = news[0] if len(done) == 1 else {"statements": news}
     extra = short_form(whole)
-    add_alias_events(task, context, {name for one in changed for name, _ in _changes(one)}, extra)
+    add_alias_events(
+        task, context, {name for result in changed for name, _ in _changes(result)}, extra
+    )
     events = context["outlet_events"]
     for outlet in task.outlets:
         if isinstance(outlet, Asset):
@@ -80,7 +82,7 @@ def add_alias_events(
     from airflow_hiveacid.assets.tables import hive_asset  # noqa: PLC0415 - for tasks only
 
     conn_id = getattr(task, "hive_acid_conn_id", DEFAULT_CONNECTION)
-    for alias in (one for one in task.outlets if isinstance(one, AssetAlias)):
+    for alias in (outlet for outlet in task.outlets if isinstance(outlet, AssetAlias)):
         for table in sorted(tables):
             context["outlet_events"][alias].add(hive_asset(table, hive_acid_conn_id=conn_id), extra)
 
@@ -105,7 +107,11 @@ def _changes(result: JobResult) -> list[tuple[str, Sequence[str]]]:
     """
     statements = result.details.get("statements")
     if isinstance(statements, list):
-        return [(one["table"], one["partitions"]) for one in statements if one["files"]]
+        return [
+            (statement["table"], statement["partitions"])
+            for statement in statements
+            if statement["files"]
+        ]
     if result.write_ids and not result.files:  # but a DDL statement has neither
         return []
     return [(result.table, result.partitions)]
@@ -119,12 +125,12 @@ def _gist(result: JobResult) -> dict[str, JsonValue]:
             "txn_id": result.txn_id,
             "statements": [
                 {
-                    "table": one["table"],
-                    "write_id": result.write_ids.get(one["table"]),
-                    "rows": one["rows"],
-                    "partitions": one["partitions"],
+                    "table": statement["table"],
+                    "write_id": result.write_ids.get(statement["table"]),
+                    "rows": statement["rows"],
+                    "partitions": statement["partitions"],
                 }
-                for one in statements
+                for statement in statements
             ],
         }
     return {

@@ -126,18 +126,18 @@ class TaskView:
     def default_doc(cls, given: Mapping[str, Any]) -> str:
         """Return the documentation of a task with these arguments."""
         table = given.get("table")
-        named = f"`{table}`" if isinstance(table, str) else "the table"
+        place = f"`{table}`" if isinstance(table, str) else "the table"
         return (
-            f"{cls.does.format(table=named)} Returns {cls.returns}. Read more in `{_READ_MORE}` of"
+            f"{cls.does.format(table=place)} Returns {cls.returns}. Read more in `{_READ_MORE}` of"
             " airflow-provider-hiveacid."
         )
 
     @classmethod
     def partial(cls, **given: Any) -> OperatorPartial:  # noqa: ANN401 - any argument
         """Return the operator's `partial` for mapped tasks, with the default documentation."""
-        made: OperatorPartial = super().partial(**given)  # type: ignore[misc]  # of Airflow's operator
-        made.kwargs.setdefault("doc_md", cls.default_doc(made.kwargs))
-        return made
+        mapped: OperatorPartial = super().partial(**given)  # type: ignore[misc]  # of Airflow's operator
+        mapped.kwargs.setdefault("doc_md", cls.default_doc(mapped.kwargs))
+        return mapped
 
 
 def _is_given(task: object, name: str) -> bool:
@@ -151,6 +151,8 @@ def _is_given(task: object, name: str) -> bool:
 def _short(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(
-            f"{name}={one}" for name, one in value.items() if isinstance(one, str | int | None)
+            f"{name}={detail}"
+            for name, detail in value.items()
+            if isinstance(detail, str | int | None)
         )
     return " ".join(str(value).split())

@@ -117,6 +117,6 @@ def one_of_several(
     for name in own:
         if name in others:
             raise ConfigurationError(f"{argument}[{name!r}] is also a parameter of the whole task")
-    found, used = with_parameters(form.spec(**values), {**others, **own}, argument)
-    check_all_used(own, used, argument)
-    return found, used
+    spec, names = with_parameters(form.spec(**values), {**others, **own}, argument)
+    check_all_used(own, names, argument)
+    return spec, names
