@@ -64,14 +64,8 @@ def measure(
 ) -> MeasuredTable:
     """Measure a table, or one partition of it; the call blocks.
 
-    A partition that is dropped during the call is omitted, but not the requested `partition`.
-
-    Args:
-        client: the metastore.
-        ref: the table.
-        partition: `month=1`; None means all partitions, in the metastore's order.
-        counts_rows: whether to count the deleted rows.
-        small_file_bytes: a file below this size counts as small.
+    Without `partition` (`month=1`), measure all partitions, in the metastore's order, and omit one
+    that is dropped during the call.
 
     Raises:
         InputError: the table or partition does not exist, or the table is not transactional.
@@ -148,12 +142,7 @@ def _with_deleted_rows(
 def _check_dropped(
     client: MetastorePort, ref: TableRef, partition: str | None, missing: list[PartitionInfo]
 ) -> None:
-    """Raise an error if a missing directory still belongs to a partition in the metastore.
-
-    Raises:
-        InputError: the table or the requested partition was dropped.
-        LocationNotFoundError: a missing directory still belongs to a partition in the metastore.
-    """
+    """Raise an error if a missing directory still belongs to a partition in the metastore."""
     present = {
         root.location for root in partitions_of(client, client.get_table(ref), partition or None)
     }

@@ -17,7 +17,7 @@ from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.collecting.document import document
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
+from airflow_hiveacid.operators.reporting.task_view import with_short_traceback
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
 
@@ -71,12 +71,7 @@ class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, BaseOperator):
 
     @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
-        """Measure the tables, and store the numbers.
-
-        Raises:
-            ConfigurationError: an argument is invalid, or the connection is missing.
-            MetastoreUnavailableError: no server answers.
-        """
+        """Measure the tables, and store the numbers."""
         from airflow_hiveacid.operators.collecting.survey import survey  # noqa: PLC0415 - brings Thrift
 
         thresholds = arguments.thresholds(self.delta_count, self.delta_ratio)

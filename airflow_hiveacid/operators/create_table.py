@@ -21,10 +21,10 @@ from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.outlets import add_alias_events
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
+    with_short_traceback,
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
@@ -135,10 +135,8 @@ class HiveAcidCreateTableOperator(DeclaredArguments, ValueRendering, TaskView, B
 
         Raises:
             TableDiffersError: the table exists with a different definition.
-            InputError: an argument is wrong.
             KeepingRefusedError: the table was created, but `readable_for` cannot be set right now;
                 retry later.
-            MetastoreError: the metastore did not answer, or refused the request.
         """
         table = HiveAcidHook(self.hive_acid_conn_id).create_table(**self.job_arguments())
         self.log.info(

@@ -64,11 +64,7 @@ class Argument:
     is_required: bool = False
 
     def check_early(self, early: EarlyChecks, name: str, value: object) -> None:
-        """Check the value of an argument while Airflow parses the DAG.
-
-        Raises:
-            ConfigurationError: the value is invalid.
-        """
+        """Check the value of an argument while Airflow parses the DAG."""
         if self.check is None:
             early.check(self.read, **{name: value})
         else:
@@ -156,19 +152,11 @@ class DeclaredArguments:
         return EarlyChecks(self.task_id)  # type: ignore[attr-defined]  # of Airflow's operator
 
     def value_of(self, name: str) -> Any:  # noqa: ANN401 - any type
-        """Return the value of a rendered argument.
-
-        Raises:
-            InputError: the argument is invalid.
-        """
+        """Return the value of a rendered argument."""
         return self.argument_table[name].read(getattr(self, name), name)
 
     def job_arguments(self) -> dict[str, Any]:
-        """Return the values of the job's arguments, by the fields of the job's spec.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """Return the values of the job's arguments, by the fields of the job's spec."""
         return {
             argument.field or name: self.value_of(name)
             for name, argument in self.argument_table.items()

@@ -51,10 +51,10 @@ from airflow_hiveacid.operators.reporting.links import (
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
 from airflow_hiveacid.operators.reporting.outlets import describe_outlets
 from airflow_hiveacid.operators.reporting.plan_text import result_lines
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
+    with_short_traceback,
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission import provider_names
@@ -214,11 +214,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         self._is_killed = False
 
     def build_job(self) -> Job:
-        """Return the spec of the operator's only job, from the rendered arguments.
-
-        Raises:
-            InputError: an argument is wrong.
-        """
+        """Return the spec of the operator's only job, from the rendered arguments."""
         raise NotImplementedError(f"{type(self).__name__} does not define its jobs")
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
@@ -226,19 +222,12 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
         Each job has its own transaction, and a retry skips the jobs that are already done. A
         subclass whose jobs include a `MetastoreStatement` overrides `run_one` to execute it.
-
-        Raises:
-            InputError: an argument is wrong.
         """
         return (self.build_job(),)
 
     @property
     def linked_table(self) -> str:
-        """The only table that the jobs change; empty if there are several.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """The only table that the jobs change; empty if there are several."""
         targets = {job.target for job in self.build_jobs()}
         return targets.pop() if len(targets) == 1 else ""
 
@@ -262,13 +251,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     @with_short_traceback
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
-        """Read the result of the driver that the trigger followed, and run the remaining jobs.
-
-        Raises:
-            InputError: as in `execute`.
-            HiveAcidError: as in `execute`.
-            AirflowTaskTimeout: the driver was still running when `execution_timeout` passed.
-        """
+        """Read the result of the driver that the trigger followed, and run the remaining jobs."""
         self._progress.resume(event)
         self.driver_links.resume()
         return self._run_jobs(context)
@@ -302,11 +285,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
-        """Run one job; return the spec that was submitted, and the job's result.
-
-        Raises:
-            HiveAcidError: the job failed.
-        """
+        """Run one job; return the spec that was submitted, and the job's result."""
         if isinstance(job, MetastoreStatement):
             raise TypeError(f"{type(self).__name__} cannot run {job.kind}")
         return self._run(context, job, number)
@@ -617,14 +596,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
     def _submit(
         self, context: Context, submission: Submission, woken: Woken | None
     ) -> Exception | None:
-        """Submit the job or resume its driver; return the submission's exception, or None.
-
-        Raises:
-            ClusterError: YARN does not stop an earlier try's application, so this task submits
-                nothing.
-            TaskDeferred: a trigger follows the driver.
-            AirflowTaskTimeout: the task timed out while a trigger followed the driver.
-        """
+        """Submit the job or resume its driver; return the submission's exception, or None."""
         if self._is_killed and woken is None:
             return None
         if woken is None:

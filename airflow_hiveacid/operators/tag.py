@@ -23,10 +23,10 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration, one_of
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
+    with_short_traceback,
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
@@ -128,15 +128,7 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOpera
 
     @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
-        """Make, move or drop the tag, and return its version.
-
-        Raises:
-            InputError: an argument is invalid, the table has no such version, or the tag exists for
-                a different version.
-            VersionGoneError: some of the version's files are deleted.
-            KeepingRefusedError: the table's past versions cannot be kept right now; retry later.
-            HiveAcidError: any other error of `make_tag`.
-        """
+        """Make, move or drop the tag, and return its version."""
         self._check_together()
         table, name = self.value_of("table"), self.value_of("name")
         action = self.value_of("action")
@@ -176,11 +168,7 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOpera
         return lineage_of_version(self.hive_acid_conn_id, table, self._tagged)
 
     def _check_together(self) -> None:
-        """Raise an error if two given arguments are mutually exclusive.
-
-        Raises:
-            ConfigurationError: two given arguments are mutually exclusive.
-        """
+        """Raise an error if two given arguments are mutually exclusive."""
         groups = (("version", "timestamp"), ("expires", "keep_for"))
         choices = [
             [name for name in group if getattr(self, name) is not LEFT_OUT] for group in groups

@@ -31,11 +31,11 @@ from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.rendering import names_file
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.row_change import (

@@ -69,11 +69,7 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
             self.early_checks.check(lambda *_: self.thresholds(), **own)
 
     def thresholds(self) -> GivenThresholds:
-        """Return the thresholds in the rendered arguments; a sensor without a threshold has it off.
-
-        Raises:
-            ConfigurationError: a threshold is invalid, or all are off.
-        """
+        """Return the thresholds in the rendered arguments; all that are no argument are off."""
         own = {name: self.value_of(name) for name in _ALL_OFF if name in self.argument_table}
         return GivenThresholds(**{**_ALL_OFF, **own})
 

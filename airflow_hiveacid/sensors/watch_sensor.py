@@ -22,8 +22,11 @@ from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
-from airflow_hiveacid.operators.reporting.task_view import MAP_INDEX_TEMPLATE, TaskView
+from airflow_hiveacid.operators.reporting.task_view import (
+    MAP_INDEX_TEMPLATE,
+    TaskView,
+    with_short_traceback,
+)
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.watch.polls import DEFAULT_MAX_OUTAGE_S, Outage
@@ -90,19 +93,11 @@ class HiveAcidWatchSensor(DeclaredArguments, ValueRendering, TaskView, BaseSenso
         self._next: Condition | None = None
 
     def condition(self) -> Condition:
-        """Return the condition that the rendered arguments describe.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """Return the condition that the rendered arguments describe."""
         return self.condition_type(**self.job_arguments())
 
     def observe(self) -> Observation:
-        """Poll once with the rendered arguments.
-
-        Raises:
-            HiveAcidError: the poll failed, or an argument is invalid.
-        """
+        """Poll once with the rendered arguments."""
         condition = self._next or self.condition()
         with HiveAcidHook(self.hive_acid_conn_id).metastore() as client:
             observation = condition.observe(client)
@@ -110,11 +105,7 @@ class HiveAcidWatchSensor(DeclaredArguments, ValueRendering, TaskView, BaseSenso
         return observation
 
     def trigger(self) -> ConditionTrigger:
-        """Return the trigger that polls for the condition in the triggerer.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """Return the trigger that polls for the condition in the triggerer."""
         return ConditionTrigger(
             condition=self.condition().to_json(),
             hive_acid_conn_id=self.hive_acid_conn_id,
@@ -182,12 +173,7 @@ class HiveAcidWatchSensor(DeclaredArguments, ValueRendering, TaskView, BaseSenso
         )
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - Airflow's signature
-        """Return the task's result from the findings in the trigger's event.
-
-        Raises:
-            HiveAcidError: the trigger has stopped, because the table does not exist, or because
-                polls have failed for longer than `max_outage_s`.
-        """
+        """Return the task's result from the findings in the trigger's event."""
         try:
             findings, omitted = findings_in(event)
             return self.result_of(findings, context, omitted=omitted)

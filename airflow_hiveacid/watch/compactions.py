@@ -35,9 +35,6 @@ def queue_state(client: MetastorePort, ref: TableRef) -> QueueState:
     """Return the state of a table's compaction queue.
 
     Entries of a 3.1 metastore have no ID, so `ended_entry` is 0 for such a metastore.
-
-    Raises:
-        MetastoreUnavailableError: the metastore does not answer.
     """
     entries = _compactions(client.show_compactions(ref))
     at_work = set(_not_ended(entries))
@@ -57,10 +54,9 @@ def ended_compactions(
     A partition whose newest entry is in an unknown state counts as one with a compaction at work.
 
     Raises:
-        InputError: the table or partition does not exist, or the table is not transactional.
+        InputError: the partition does not exist, or the table is not transactional.
         CompactionFailedError: no compaction is at work, `fail_on_failed` is true, and the newest
             entry of a partition has failed.
-        MetastoreUnavailableError: the metastore does not answer.
     """
     name = PartitionName.parse(partition) if partition else None
     table = client.get_table(ref)

@@ -72,9 +72,6 @@ def compaction_need(
     If the table's owner has switched off automatic compaction, no partition is due. A partition
     that is paused after failed compactions is not due. Thresholds that `given` leaves out are the
     table's own.
-
-    Raises:
-        HiveAcidError: see `measure`.
     """
     measured = measure(client, ref, partition, counts_rows=given.counts_rows)
     table = measured.table
@@ -100,9 +97,6 @@ def reached_limits(
     """Measure a table once and find the limits that it has reached.
 
     Deleted rows are counted, and open transactions listed, only if there is a limit for them.
-
-    Raises:
-        HiveAcidError: see `measure`.
     """
     measured = measure(
         client,

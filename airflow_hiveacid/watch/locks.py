@@ -31,10 +31,8 @@ def free_lock(
     """Poll the metastore's locks once; None as `partition` means a lock on the whole table.
 
     Raises:
-        TableNotFoundError: the table does not exist.
         PartitionNotFoundError: `partition` does not name exactly the table's partition columns.
         MetastoreVersionError: the metastore has no such type of lock.
-        MetastoreUnavailableError: the metastore does not answer.
     """
     name = PartitionName.parse(partition) if partition else None
     table = client.get_source(ref)

@@ -59,10 +59,7 @@ def new_data(
     metastore only for write IDs. For an unpartitioned table, the finding's only partition is ''.
 
     Raises:
-        InputError: the table or partition does not exist, or the table is not transactional.
-        MetastoreUnavailableError: the metastore does not answer.
-        TransactionAbortedError: the metastore aborted the poll's transaction.
-        StorageError: the directories cannot be listed.
+        NotTransactionalError: the table is not transactional.
     """
     table = client.get_source(ref)
     if table.kind is TransactionalKind.NONE:

@@ -106,14 +106,7 @@ class TableFacts:
 def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = False) -> TableFacts:
     """Ask the metastore about a table, and list its directories.
 
-    Args:
-        client: the metastore.
-        table: the table.
-        counts_rows: whether to count deleted rows, from the footers of delete deltas.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-        StorageError: a directory cannot be listed, or a footer cannot be read.
+    With `counts_rows`, count deleted rows from the footers of delete deltas.
     """
     # Read the queue before the directories. If a compaction ends between the two reads, the
     # findings list it as unfinished. Read the transactions before the queue (`EntryStatus`).
@@ -138,16 +131,7 @@ def compaction_findings(
 ) -> Iterator[Finding]:
     """Yield findings about a table's compaction.
 
-    Args:
-        client: the metastore.
-        facts: the table.
-        policy: the thresholds that apply to the table.
-        names_owners: whether texts contain the names of users and hosts, and messages that may
-            contain such names.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-        StorageError: the table's notes cannot be read.
+    Without `names_owners`, texts contain neither users and hosts nor messages that may name them.
     """
     from airflow_hiveacid.maintenance.pauses import pauses  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.versions.keeping import opted_out_of  # noqa: PLC0415 - as above

@@ -63,11 +63,7 @@ class Survey:
 
 
 def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThresholds) -> Survey:
-    """Measure the transactional tables whose names match one of the patterns.
-
-    Raises:
-        MetastoreUnavailableError: the metastore does not answer.
-    """
+    """Measure the transactional tables whose names match one of the patterns."""
     transactions = {txn.txn_id: txn for txn in client.open_txns_info() if txn.may_be_open}
     entries = sorted(client.show_compactions(), key=_by_importance)
     return Survey(

@@ -39,7 +39,6 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.operators.reporting import lineage_facets
 from airflow_hiveacid.operators.reporting.lineage_columns import column_lineage
 from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES
-from airflow_hiveacid.operators.reporting.lineage_files import files_read, files_written
 from airflow_hiveacid.plan.statements.dml import tables_of
 
 if TYPE_CHECKING:
@@ -77,8 +76,10 @@ def lineage_of(
         origins=partial(column_lineage, jobs, results),
     )
     feeds = (job.location for job in jobs if isinstance(job, ChangeFeedSpec))
-    lineage.inputs += files_read(location for job in jobs for location in locations_read(job))
-    lineage.outputs += files_written(feeds)
+    lineage.inputs += lineage_facets.files_read(
+        location for job in jobs for location in locations_read(job)
+    )
+    lineage.outputs += lineage_facets.files_written(feeds)
     return lineage
 
 

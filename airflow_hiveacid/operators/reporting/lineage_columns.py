@@ -30,7 +30,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.operators.reporting.lineage_files import name_of
+from airflow_hiveacid.operators.reporting.lineage_facets import name_of
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import (
     quoted,
@@ -199,11 +199,7 @@ class _Analysis:
         }
 
     def _rows(self, source: SourceSpec, shared: Mapping[str, Relation]) -> Relation:
-        """Return the columns of a source.
-
-        Raises:
-            LookupError: they are not known.
-        """
+        """Return the columns of a source; raise LookupError if they are not known."""
         views = {**shared, **self._views(tables_of(source))}
         place = None if source.location is None else name_of(source.location)
         if source.location is not None and place is not None:
@@ -249,8 +245,7 @@ class _Analysis:
 def _named(rows: Relation) -> tuple[Mapping[str, Origins], bool]:
     """Return the origins of columns whose names are known, and True if these are all columns.
 
-    Raises:
-        ValueError: two columns have the same name.
+    Raise ValueError if two columns have the same name.
     """
     names = [name for name, _ in rows.columns if name]
     if len(set(names)) < len(names):

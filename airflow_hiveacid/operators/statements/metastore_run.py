@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 def run_in_metastore(
     hook: HiveAcidHook, statement: MetastoreStatement, order: Order, note: StatementNote
 ) -> JobResult:
-    """Execute a statement with metastore calls, and return the statement's result.
-
-    Raises:
-        HiveAcidError: as in `HiveAcidHook.run`.
-    """
+    """Execute a statement with metastore calls, and return the statement's result."""
     from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - brings Thrift
 
     began_s = time.monotonic()

@@ -38,11 +38,7 @@ class Form:
     arguments: Mapping[str, Argument]
 
     def read(self, name: str, value: object, argument: str, nulls: Collection[str]) -> Any:  # noqa: ANN401 - any type
-        """Return the value of a rendered argument; see `one_of_several`.
-
-        Raises:
-            InputError: the value is invalid.
-        """
+        """Return the value of a rendered argument; see `one_of_several`."""
         read = self.arguments[name].read
         if read is partition_values:
             read = bind(partition_values, nulls=nulls)
@@ -55,14 +51,11 @@ def check_parameters_early(
     """Check the parameters of a statement, except those that contain a template.
 
     Args:
-        early: the object that checks the task's arguments when the DAG is parsed.
+        early: the checks of the task.
         values: the statement's arguments.
         where: the name of the mapping that contains these arguments, for error messages; empty if
             no mapping contains them.
         others: the parameters of the whole task.
-
-    Raises:
-        ConfigurationError: a parameter is invalid or unused, or a marker has no parameter.
     """
     argument = f"{where}[{PARAMETERS!r}]" if where else PARAMETERS
     check_early(early, values.get(PARAMETERS, {}), texts_of(values), argument, others=others)
@@ -97,13 +90,9 @@ def one_of_several(
     Args:
         form: the kind of statement.
         given: the statement's rendered arguments.
-        where: the name of the mapping that contains these arguments, for error messages; empty if
-            no mapping contains them.
+        where: as in `check_parameters_early`.
         nulls: the partition columns whose value in the DAG is a literal None.
         others: the parameters of the whole task.
-
-    Raises:
-        InputError: an argument is invalid.
     """
     check_names(form, given, where)
     values = {
