@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_hiveacid.format.errors import ConfigurationError, MetastoreCallError
+from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.metastore.snapshots import snapshot_now
-from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
 from airflow_hiveacid.watch.compactions import queue_state
 from airflow_hiveacid.watch.conditions import CompactionNeeded
@@ -67,35 +66,30 @@ class Poll:
 
 
 class CompactionDueTrigger(BaseEventTrigger):
-    """Send an event when a table needs compaction; `compaction_asset` describes the arguments.
+    """Send an event whenever a table needs compaction; `compaction_asset` describes the arguments.
 
-    Raises:
-        InvalidNameError: `table` is not the name of a table.
-        ConfigurationError: a threshold or a time is invalid.
+    Args:
+        condition: the plain values of a `CompactionNeeded`. They contain the table, because Airflow
+            merges triggers with equal arguments, and a merged trigger has no state store.
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+        poll_interval_s: seconds between two polls.
+        refire_after_s: seconds after which an event is repeated.
     """
 
-    def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments
+    def __init__(
         self,
         *,
-        table: str,
-        delta_count: int | str | None,
-        delta_ratio: float | str | None,
-        also_when: Mapping[str, float | str] | str | None = None,
+        condition: dict[str, Any],
         hive_acid_conn_id: str,
         poll_interval_s: float,
         refire_after_s: float,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's
-        if poll_interval_s <= 0:
-            raise ConfigurationError(f"poll_interval must be above 0 s, found {poll_interval_s} s")
-        if refire_after_s < 0:
-            raise ConfigurationError(f"refire_after must be 0 s or more, found {refire_after_s} s")
-        thresholds = arguments.thresholds(delta_count, delta_ratio, also_when)
-        self.condition = CompactionNeeded(table=table, thresholds=thresholds)
-        self.ref = self.condition.ref
+        self.condition = condition
         self.hive_acid_conn_id = hive_acid_conn_id
         self.poll_interval_s = poll_interval_s
         self.refire_after_s = refire_after_s
+        self.ref = TableRef.parse(condition["table"])
         self._healthy: ValidWriteIdList | None = None
         self._measured_s = float("-inf")
         self._last: Firing | None = None
@@ -103,16 +97,11 @@ class CompactionDueTrigger(BaseEventTrigger):
         self._is_queue_denied = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and constructor arguments from which Airflow recreates this trigger.
-
-        The arguments contain the table, because Airflow merges triggers with equal arguments, and a
-        merged trigger has no state store.
-        """
+        """Return the class and constructor arguments from which Airflow recreates this trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
-                "table": self.condition.table,
-                **self.condition.thresholds.plain(),
+                "condition": self.condition,
                 "hive_acid_conn_id": self.hive_acid_conn_id,
                 "poll_interval_s": self.poll_interval_s,
                 "refire_after_s": self.refire_after_s,
@@ -189,7 +178,8 @@ class CompactionDueTrigger(BaseEventTrigger):
             return None
         self._healthy = None
         try:
-            need = await poll_metastore(poll.endpoint, self.condition.need)
+            condition = CompactionNeeded.from_json(self.condition)
+            need = await poll_metastore(poll.endpoint, condition.need)
         finally:
             self._measured_s = time.monotonic()
         _log.info("%s", need)
@@ -266,7 +256,7 @@ class CompactionDueTrigger(BaseEventTrigger):
 
 
 def _key(kwargs: Mapping[str, Any]) -> Key:
-    db = TableRef.parse(kwargs["table"]).db
+    db = TableRef.parse(kwargs["condition"]["table"]).db
     return ("hiveacid", kwargs["hive_acid_conn_id"], db, kwargs["poll_interval_s"])
 
 

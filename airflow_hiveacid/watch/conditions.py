@@ -8,7 +8,7 @@ Example:
     >>> condition = LockFree(table="db.t", lock=LockType.SHARED_READ)
     >>> condition.to_json()
     {'kind': 'LockFree', 'table': 'db.t', 'partition': None, 'lock': 'shared_read'}
-    >>> condition_from(condition.to_json()) == condition
+    >>> Condition.from_json(condition.to_json()) == condition
     True
 """
 
@@ -63,6 +63,21 @@ class Condition(ABC):
         """Return the condition as plain values, for a trigger's arguments."""
         fields: Any = _CODEC.to_json(self)
         return {"kind": type(self).__name__, **fields}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return the condition of `to_json`'s plain values.
+
+        Raises:
+            KeyError: the kind of condition is unknown.
+            TypeError: the condition is of a different class.
+            ValueError: a field is missing, unknown or of the wrong type.
+        """
+        fields = dict(data)
+        condition = _CODEC.read(_KINDS[fields.pop("kind")], fields)
+        if not isinstance(condition, cls):
+            raise TypeError(f"expected {cls.__name__}, found {condition}")
+        return condition
 
     def most_important_first(self, findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return findings in the order in which too many of them are cut."""
@@ -155,14 +170,3 @@ _KINDS: Final[Mapping[str, type[Condition]]] = {
     cls.__name__: cls
     for cls in (CompactionNeeded, LimitReached, CompactionsEnded, LockFree, NewData)
 }
-
-
-def condition_from(data: Mapping[str, Any]) -> Condition:
-    """Return the condition of `Condition.to_json`'s plain values.
-
-    Raises:
-        KeyError: the kind of condition is unknown.
-        ValueError: a field is missing, unknown or of the wrong type.
-    """
-    fields = dict(data)
-    return _CODEC.read(_KINDS[fields.pop("kind")], fields)

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form
-from airflow_hiveacid.watch.conditions import condition_from
+from airflow_hiveacid.watch.conditions import Condition
 from airflow_hiveacid.watch.poll_threads import poll_metastore
 from airflow_hiveacid.watch.polls import Outage
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from airflow_hiveacid.hooks.connection import MetastoreSettings
-    from airflow_hiveacid.watch.conditions import Condition
 
 # This limit keeps the interval from overflowing in a long wait with `exponential_backoff`.
 _MOST_DOUBLINGS: Final = 20
@@ -83,7 +82,7 @@ class ConditionTrigger(BaseTrigger):
         """Poll until the condition is met, then fire once."""
         event: dict[str, Any]
         try:
-            condition = condition_from(self.condition)
+            condition = Condition.from_json(self.condition)
             findings = await self._wait(condition)
             event = short_form({"due": [*findings]})
             if event[_OMITTED]:

@@ -17,13 +17,15 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.snapshots import snapshot_now
-from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
+from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold
 from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger, Poll
 from airflow_hiveacid.watch.compactions import queue_state
+from airflow_hiveacid.watch.conditions import CompactionNeeded
 from airflow_hiveacid.watch.health import CompactionNeed
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -105,15 +107,15 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Watched:
     return _Watched(tmp_path, monkeypatch)
 
 
+def _trigger_of(table: str, delta_count: int | None = 2, **settings: Any) -> CompactionDueTrigger:  # noqa: ANN401
+    thresholds = GivenThresholds(delta_count=delta_count, delta_ratio=Off.OFF)
+    condition = CompactionNeeded(table=table, thresholds=thresholds)
+    arguments = {"hive_acid_conn_id": "hms", "poll_interval_s": 60.0, "refire_after_s": 3600.0}
+    return CompactionDueTrigger(condition=condition.to_json(), **(arguments | settings))
+
+
 def _trigger(store: AssetStore | None = None) -> CompactionDueTrigger:
-    trigger = CompactionDueTrigger(
-        table=str(_REF),
-        delta_count=2,
-        delta_ratio="off",
-        hive_acid_conn_id="hms",
-        poll_interval_s=60.0,
-        refire_after_s=3600.0,
-    )
+    trigger = _trigger_of(str(_REF))
     trigger.asset_state_store = store  # type: ignore[assignment]  # what the triggerer injects
     return trigger
 
@@ -502,10 +504,6 @@ class _SharedPoll:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
-
-
-def _trigger_of(table: str, **changes: Any) -> CompactionDueTrigger:  # noqa: ANN401
-    return CompactionDueTrigger(**{**_trigger().serialize()[1], "table": table, **changes})
 
 
 def test_the_shared_poll_continues_after_every_error_and_backs_off(

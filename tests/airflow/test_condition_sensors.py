@@ -53,7 +53,7 @@ from airflow_hiveacid.sensors import (
     HiveAcidLockFreeSensor,
     HiveAcidNewVersionSensor,
 )
-from airflow_hiveacid.watch.conditions import condition_from
+from airflow_hiveacid.watch.conditions import Condition
 from airflow_hiveacid.watch.polls import Observation
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -665,7 +665,7 @@ def test_a_trigger_polls_the_partition_of_its_sensor(
     for partition in ("month=1", "month=2", "month=2"):
         server.warehouse.delta(table, 1, partition)
     task = sensor(task_id="s", table="demo.t", partition="month=1", **arguments)
-    observation = condition_from(task.trigger().condition).observe(server.client)
+    observation = Condition.from_json(task.trigger().condition).observe(server.client)
     assert observation == task.observe()
     assert bool(observation.findings) is (sensor is not HiveAcidHealthSensor)
 

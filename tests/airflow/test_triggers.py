@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.maintenance.health import MeasuredTable
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds
 from airflow_hiveacid.plan.thresholds import TableHealth
-from airflow_hiveacid.watch.conditions import CompactionNeeded, condition_from
+from airflow_hiveacid.watch.conditions import CompactionNeeded, Condition
 from airflow_hiveacid.watch.poll_threads import poll_in_thread
 from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
 from tests.support.keytabs import keytab_of
@@ -109,7 +109,7 @@ def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
     assert type(again) is ConditionTrigger
     assert arguments == _ARGUMENTS
     assert again.serialize() == (path, arguments)
-    assert condition_from(again.condition) == _CONDITION
+    assert Condition.from_json(again.condition) == _CONDITION
 
 
 def test_the_trigger_fires_once_with_the_table_that_is_due(warehouse: Warehouse) -> None:
@@ -138,7 +138,7 @@ def test_without_thresholds_the_trigger_uses_the_tables_own(
     thresholds = arguments["condition"]["thresholds"]
     assert (thresholds["delta_count"], thresholds["delta_ratio"]) == (None, "off")
     trigger = import_string(path)(**arguments)
-    observation = condition_from(trigger.condition).observe(warehouse.client)
+    observation = Condition.from_json(trigger.condition).observe(warehouse.client)
     assert bool(observation.findings) is fires
     assert ("is not a whole number of 1 or more" in caplog.text) is (count == "one")
 
@@ -154,7 +154,7 @@ def test_the_trigger_of_a_sensor_counts_deleted_rows_only_if_there_is_a_threshol
     )
     for also_when, rows in (({"deleted_rows": 7}, [7]), ({}, [])):
         trigger = _trigger(table, {"also_when": also_when})
-        findings = condition_from(trigger.condition).observe(warehouse.client).findings
+        findings = Condition.from_json(trigger.condition).observe(warehouse.client).findings
         assert [finding["deleted_rows"] for finding in findings] == rows
 
 
