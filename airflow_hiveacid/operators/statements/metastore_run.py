@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
@@ -23,8 +24,6 @@ def run_in_metastore(
     hook: HiveAcidHook, statement: MetastoreStatement, order: Order, note: StatementNote
 ) -> JobResult:
     """Execute a statement with metastore calls, and return the statement's result."""
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - brings Thrift
-
     began_s = time.monotonic()
     state = note.before()
     outcome = hook.run(
