@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
-from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.short_form import short_form
@@ -118,29 +117,17 @@ def _changes(result: JobResult) -> list[tuple[str, Sequence[str]]]:
 
 
 def _gist(result: JobResult) -> dict[str, JsonValue]:
-    statements = result.details.get("statements")
-    if isinstance(statements, list):
-        return {
-            "status": result.status.value,
-            "txn_id": result.txn_id,
-            "statements": [
-                {
-                    "table": statement["table"],
-                    "write_id": result.write_ids.get(statement["table"]),
-                    "rows": statement["rows"],
-                    "partitions": statement["partitions"],
-                }
-                for statement in statements
-            ],
+    head: dict[str, JsonValue] = {"status": result.status.value, "txn_id": result.txn_id}
+    changes = [
+        {
+            "table": statement["table"],
+            "write_id": result.write_ids.get(statement["table"]),
+            "rows": statement["rows"],
+            "partitions": statement["partitions"],
         }
-    return {
-        "table": result.table,
-        "status": result.status.value,
-        "txn_id": result.txn_id,
-        "write_id": result.write_ids.get(result.table),
-        "rows": to_json(result.rows),
-        "partitions": list(result.partitions),
-    }
+        for statement in result.statements
+    ]
+    return head | ({"statements": changes} if "statements" in result.details else changes[0])
 
 
 def _is_news(spec: RerunTerms, result: JobResult) -> bool:
