@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.watch.trigger import ConditionTrigger
     from tests.support.airflow_support import Connections
 
+pytestmark = pytest.mark.usefixtures("connections")
+
 _CONNECT = "airflow_hiveacid.metastore.client.metastore_client.connect"
 REF = TableRef("demo", "t")
 MONTH_1, MONTH_2 = PartitionName.parse("month=1"), PartitionName.parse("month=2")
@@ -142,20 +144,12 @@ def patched(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 @pytest.fixture
-def server(
-    tmp_path: Path,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> Server:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     return patched(Server(tmp_path, MetastoreGeneration.V4), monkeypatch)
 
 
 @pytest.fixture
-def server_3(
-    tmp_path: Path,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> Server:
+def server_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     return patched(Server(tmp_path, MetastoreGeneration.V3), monkeypatch)
 
 
