@@ -12,7 +12,7 @@ from airflow_hiveacid.operators.statements.specs import (
     PARAMETERS,
     Form,
     check_parameters_early,
-    one_of_several,
+    read_statement,
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.arguments import null_columns
@@ -79,5 +79,5 @@ class StatementOperator(HiveAcidRowChangeOperator):
         form = self.form()
         values = {name: getattr(self, name) for name in form.arguments}
         nulls = self._nulls if self.is_literal(values.get("partition")) else frozenset[str]()
-        spec, _ = one_of_several(form, values, nulls=nulls)
+        spec, _ = read_statement(form, values, nulls=nulls)
         return spec

@@ -405,7 +405,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
     # ---- one job ---------------------------------------------------------------------------------
 
     def _run(self, context: Context, job: Job, number: int) -> tuple[JobSpec, JobResult]:
-        """Run one job; return the spec that was submitted, and the job's result."""
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
         settings = hook.settings
@@ -454,7 +453,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         return spec, judged
 
     def _report(self, result: JobResult) -> None:
-        """Log and count a job's result."""
         took_s = time.time() - self._progress.began_s
         for line in (*self.describe(result), *result_lines(result, took_s)):
             self.log.info("%s", printable(line))
@@ -483,7 +481,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     @staticmethod
     def _has_left_driver(context: Context) -> bool:
-        """Return whether the state store has a note about an earlier try's driver."""
         store = context.get("task_state_store")
         return store is not None and Resumable(store).attempt is not None
 
@@ -581,7 +578,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         )
 
     def _arguments(self) -> SparkArguments:
-        """Return the rendered arguments for the Spark provider's hook."""
         own = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
         names = {field.name for field in fields(SparkArguments)} - own.keys()
         return SparkArguments(**own, **{name: getattr(self, name) for name in names})

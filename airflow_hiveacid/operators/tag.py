@@ -168,7 +168,6 @@ class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOpera
         return lineage_of_version(self.hive_acid_conn_id, table, self._tagged)
 
     def _check_together(self) -> None:
-        """Raise an error if two given arguments are mutually exclusive."""
         groups = (("version", "timestamp"), ("expires", "keep_for"))
         choices = [
             [name for name in group if getattr(self, name) is not LEFT_OUT] for group in groups

@@ -46,7 +46,7 @@ from airflow_hiveacid.operators.statements.specs import (
     Form,
     check_names,
     check_parameters_early,
-    one_of_several,
+    read_statement,
 )
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as parts
@@ -138,7 +138,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
             else:
                 kind, values = _only_key(entry, f"statements[{position}]")
                 nulls = self._nulls_at(position)
-                spec, _ = one_of_several(
+                spec, _ = read_statement(
                     _form_of(kind), values, nulls=nulls, others=self.value_of("parameters")
                 )
                 texts.append(statement_text(spec))
@@ -165,7 +165,7 @@ class HiveAcidTransactionOperator(HiveAcidRowChangeOperator):
                 kind, values = _only_key(entry, where)
                 nulls = self._nulls_at(position)
                 where = f"{where}[{kind!r}]"
-                spec, own_names = one_of_several(
+                spec, own_names = read_statement(
                     _form_of(kind), values, where=where, nulls=nulls, others=parameters
                 )
                 specs.append(spec)
@@ -268,7 +268,6 @@ def _check_shape(entry: object, where: str) -> None:
 
 
 def _only_key(entry: object, where: str) -> tuple[str, Mapping[str, Any]]:
-    """Return a statement's kind and its arguments."""
     if not isinstance(entry, Mapping) or len(entry) != 1:
         raise ConfigurationError(
             f"{where} must be SQL text or a mapping such as {{'delete': {{'table': ...}}}}, found"

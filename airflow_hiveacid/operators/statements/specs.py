@@ -38,7 +38,7 @@ class Form:
     arguments: Mapping[str, Argument]
 
     def read(self, name: str, value: object, argument: str, nulls: Collection[str]) -> Any:  # noqa: ANN401 - any type
-        """Return the value of a rendered argument; see `one_of_several`."""
+        """Return the value of a rendered argument; see `read_statement`."""
         read = self.arguments[name].read
         if read is partition_values:
             read = bind(partition_values, nulls=nulls)
@@ -77,7 +77,7 @@ def check_names(form: Form, given: Collection[str], where: str) -> None:
             raise ConfigurationError(f"{where} lacks {name!r}")
 
 
-def one_of_several(
+def read_statement(
     form: Form,
     given: Mapping[str, Any],
     *,
