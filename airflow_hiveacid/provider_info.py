@@ -40,10 +40,8 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             _modules(
                 "airflow_hiveacid.operators.submission.trigger",
-                "airflow_hiveacid.triggers.compaction_due",
-                "airflow_hiveacid.triggers.conditions",
-                "airflow_hiveacid.triggers.hive_acid",
-                "airflow_hiveacid.triggers.new_version",
+                "airflow_hiveacid.watch.compaction_due",
+                "airflow_hiveacid.watch.trigger",
             )
         ],
         "asset-uris": [

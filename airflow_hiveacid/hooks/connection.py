@@ -90,12 +90,12 @@ class ConnectionFields:
                 f" {CONN_TYPE!r}; nothing was sent to its host. Name a connection to a metastore"
             )
         extra = extras_of(connection)
-        given = {
+        unused = {
             "password": connection.password,
             "schema": connection.schema,
             "host": connection.host if extra.get("uris") else None,
         }
-        _warn_of_unused(connection.conn_id, tuple(name for name in given if given[name]))
+        _warn_of_unused(connection.conn_id, tuple(name for name in unused if unused[name]))
         return cls(
             conn_id=connection.conn_id,
             host=connection.host or "",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration
-from airflow_hiveacid.operators.many_tables import ManyTablesOperator
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines
+from airflow_hiveacid.operators.worker_first import ManyTablesOperator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 )
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
-from airflow_hiveacid.operators.many_tables import ManyTablesOperator
 from airflow_hiveacid.operators.reporting.plan_text import table_lines
+from airflow_hiveacid.operators.worker_first import ManyTablesOperator
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -147,11 +147,7 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
 
 
 def _check_pools(choice: str, pools: Sequence[str] | str | None, argument: str) -> None:
-    """Raise an error if pools are given, but the task does not serve the queue.
-
-    Raises:
-        ConfigurationError: the task does not serve the queue.
-    """
+    """Raise an error if pools are given, but the task does not serve the queue."""
     served = arguments.choice(CompactionChoice, choice, "choice") is CompactionChoice.QUEUED
     if pools is not None and not served:
         raise ConfigurationError(

@@ -50,10 +50,10 @@ from airflow_hiveacid.operators.reporting.links import (
 from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
 from airflow_hiveacid.operators.reporting.outlets import describe_outlets
 from airflow_hiveacid.operators.reporting.plan_text import result_lines
-from airflow_hiveacid.operators.reporting.short_traceback import with_short_traceback
 from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
+    with_short_traceback,
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission import provider_names
@@ -213,11 +213,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         self._is_killed = False
 
     def build_job(self) -> Job:
-        """Return the spec of the operator's only job, from the rendered arguments.
-
-        Raises:
-            InputError: an argument is wrong.
-        """
+        """Return the spec of the operator's only job, from the rendered arguments."""
         raise NotImplementedError(f"{type(self).__name__} does not define its jobs")
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
@@ -225,19 +221,12 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
         Each job has its own transaction, and a retry skips the jobs that are already done. A
         subclass whose jobs include a `MetastoreStatement` overrides `run_one` to execute it.
-
-        Raises:
-            InputError: an argument is wrong.
         """
         return (self.build_job(),)
 
     @property
     def linked_table(self) -> str:
-        """The only table that the jobs change; empty if there are several.
-
-        Raises:
-            InputError: an argument is invalid.
-        """
+        """The only table that the jobs change; empty if there are several."""
         targets = {job.target for job in self.build_jobs()}
         return targets.pop() if len(targets) == 1 else ""
 
@@ -261,13 +250,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     @with_short_traceback
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, JsonValue]:
-        """Read the result of the driver that the trigger followed, and run the remaining jobs.
-
-        Raises:
-            InputError: as in `execute`.
-            HiveAcidError: as in `execute`.
-            AirflowTaskTimeout: the driver was still running when `execution_timeout` passed.
-        """
+        """Read the result of the driver that the trigger followed, and run the remaining jobs."""
         self._progress.resume(event)
         self.driver_links.resume()
         return self._run_jobs(context)
@@ -282,30 +265,26 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         mask_secrets(self.conf, self.env_vars)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
-        jobs, done = self.build_jobs(), self._progress.done
+        jobs, results = self.build_jobs(), self._progress.done
         try:
-            for number, job in list(enumerate(jobs, start=1))[len(done) :]:
+            for number, job in list(enumerate(jobs, start=1))[len(results) :]:
                 if len(jobs) > 1:
                     self.log.info("statement %d of %d", number, len(jobs))
                 with self._with_position(number):
-                    done.append(self.run_one(context, number, job))
+                    results.append(self.run_one(context, number, job))
         except (StatementChangedError, EarlierRunUnknownError):
             # The error asks the user to check the table and clear the task. So record this
             # generation as finished, because the cleared task must begin a new generation.
             note_delivered(context, generation_of(context))
             raise
-        describe_outlets(self, context, done)
-        note_delivered(context, done[-1][0].generation)
-        return self._short_result([result.to_json() for _, result in done])
+        describe_outlets(self, context, results)
+        note_delivered(context, results[-1][0].generation)
+        return self._short_result([result.to_json() for _, result in results])
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
-        """Run one job; return the spec that was submitted, and the job's result.
-
-        Raises:
-            HiveAcidError: the job failed.
-        """
+        """Run one job; return the spec that was submitted, and the job's result."""
         if isinstance(job, MetastoreStatement):
             raise TypeError(f"{type(self).__name__} cannot run {job.kind}")
         return self._run(context, job, number)
@@ -347,8 +326,8 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
 
     def lock_timeout(self, settings: MetastoreSettings) -> float:
         """Return the longest wait for locks, in seconds."""
-        found: float | None = self.value_of("lock_timeout_s")
-        return settings.lock_timeout_s if found is None else found
+        timeout_s: float | None = self.value_of("lock_timeout_s")
+        return settings.lock_timeout_s if timeout_s is None else timeout_s
 
     def describe(self, result: JobResult) -> Sequence[str]:  # noqa: ARG002 - for subclasses
         """Return the log lines that precede the table of a result."""
@@ -425,7 +404,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
     # ---- one job ---------------------------------------------------------------------------------
 
     def _run(self, context: Context, job: Job, number: int) -> tuple[JobSpec, JobResult]:
-        """Run one job; return the spec that was submitted, and the job's result."""
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
         settings = hook.settings
@@ -474,7 +452,6 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         return spec, judged
 
     def _report(self, result: JobResult) -> None:
-        """Log and count a job's result."""
         took_s = time.time() - self._progress.began_s
         for line in (*self.describe(result), *result_lines(result, took_s)):
             self.log.info("%s", printable(line))
@@ -491,15 +468,18 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         """
         from airflow_hiveacid.operators.submission.checks.before_submit import check_before_submit  # noqa: PLC0415 - for tasks only
 
-        given, queue = self._arguments(), self.queue if self.queue != _DEFAULT_QUEUE else None
-        check_settings(submission.target, given, submission.environment, worker_queue=queue)
+        check_settings(
+            submission.target,
+            self._arguments(),
+            submission.environment,
+            worker_queue=self.queue if self.queue != _DEFAULT_QUEUE else None,
+        )
         if self._is_killed or self._has_left_driver(context):
             return
         check_before_submit(submission, hook)
 
     @staticmethod
     def _has_left_driver(context: Context) -> bool:
-        """Return whether the state store has a note about an earlier try's driver."""
         store = context.get("task_state_store")
         return store is not None and Resumable(store).attempt is not None
 
@@ -597,29 +577,21 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
         )
 
     def _arguments(self) -> SparkArguments:
-        """Return the rendered arguments for the Spark provider's hook."""
-        kept = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
-        names = {one.name for one in fields(SparkArguments)} - kept.keys()
-        return SparkArguments(**kept, **{name: getattr(self, name) for name in names})
+        own = {"conn_id": self.spark_conn_id, **provider_names.kept_arguments(self)}
+        names = {field.name for field in fields(SparkArguments)} - own.keys()
+        return SparkArguments(**own, **{name: getattr(self, name) for name in names})
 
     def _bounds(self) -> Bounds:
-        given = self.value_of("start_timeout_s")
-        if given is None:
+        timeout_s = self.value_of("start_timeout_s")
+        if timeout_s is None:
             option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_S))
-            given = arguments.number(option, "option start_timeout_s of section [hiveacid]")
-        return Bounds(start_s=given)
+            timeout_s = arguments.number(option, "option start_timeout_s of section [hiveacid]")
+        return Bounds(start_s=timeout_s)
 
     def _submit(
         self, context: Context, submission: Submission, woken: Woken | None
     ) -> Exception | None:
-        """Submit the job or resume its driver; return the submission's exception, or None.
-
-        Raises:
-            ClusterError: YARN does not stop an earlier try's application, so this task submits
-                nothing.
-            TaskDeferred: a trigger follows the driver.
-            AirflowTaskTimeout: the task timed out while a trigger followed the driver.
-        """
+        """Submit the job or resume its driver; return the submission's exception, or None."""
         if self._is_killed and woken is None:
             return None
         if woken is None:

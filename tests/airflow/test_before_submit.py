@@ -31,11 +31,11 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator

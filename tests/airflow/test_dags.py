@@ -268,11 +268,13 @@ def test_the_example_dag_watches_the_table_that_it_compacts(dag_bag: DagBag) -> 
     dag = dag_bag.dags["compact_customers"]
     (asset,) = dag.timetable.asset_condition.objects
     (watcher,) = asset.watchers
-    _, watched = watcher.trigger.serialize()
+    watched = watcher.trigger.serialize()[1]["condition"]
     spec = dag.get_task("compact").build_job()
     assert isinstance(spec, CompactSpec)
     assert watched["table"] == spec.target == "demo.customers"
-    assert (watched["delta_count"], watched["delta_ratio"]) == (spec.delta_count, spec.delta_ratio)
+    thresholds = watched["thresholds"]
+    assert thresholds["delta_count"] == spec.delta_count
+    assert thresholds["delta_ratio"] == spec.delta_ratio
 
 
 @pytest.mark.parametrize(("key", "partition"), [("day=1", "day=1"), ("*", None)])

@@ -16,6 +16,7 @@ from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+from airflow_hiveacid.watch.polls import Observation
 from tests.support.airflow_support import context_of, run_task
 
 if TYPE_CHECKING:
@@ -132,11 +133,8 @@ def test_every_operator_and_sensor_has_its_pool_and_priority_in_the_scheduler(na
 @pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("name", sensors.__all__)
 def test_every_sensor_can_wait_in_the_triggerer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Nothing:
-        due = ()
-
     sensor = _task(name, deferrable=True)
-    monkeypatch.setattr(type(sensor), "look", lambda _: Nothing())
+    monkeypatch.setattr(type(sensor), "observe", lambda _: Observation(summary="nothing"))
     with pytest.raises(TaskDeferred):
         run_task(sensor)
 

@@ -48,11 +48,11 @@ from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
+    HiveAcidLoadOperator,
     HiveAcidMergeOperator,
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
-from airflow_hiveacid.operators.load import HiveAcidLoadOperator
 from airflow_hiveacid.operators.prove_erasure import HiveAcidProveErasureOperator
 from airflow_hiveacid.operators.rebalance import HiveAcidRebalanceOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator

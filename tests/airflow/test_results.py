@@ -14,7 +14,6 @@ from airflow.sdk import Asset
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.hooks.health import Look
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
@@ -25,9 +24,9 @@ from airflow_hiveacid.operators.statements.metastore_run import run_in_metastore
 from airflow_hiveacid.operators.statements.notes import StatementNote
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth
-from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
-from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
-from airflow_hiveacid.triggers.compaction_due import _payload
+from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor, HiveAcidNewVersionSensor
+from airflow_hiveacid.watch.compaction_due import _payload
+from airflow_hiveacid.watch.health import CompactionNeed
 from tests.support.airflow_support import context_of, run_task
 from tests.support.results_page import fields_in_the_page
 
@@ -281,13 +280,13 @@ def test_the_result_of_new_data_and_the_event_of_a_due_table_fit_into_an_xcom(
     event = {"due": [{"since": 1, "version": 2, "partitions": names}]}
     found = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
     healths = [TableHealth(table="db.t", location="/t", partition=name) for name in names]
-    seen = Look(
+    need = CompactionNeed(
         table="db.t",
         table_id="7",
         healths=(),
         due=tuple(DueDirectory(health=health, reached=()) for health in healths),
     )
-    payload = _payload(seen, WriteId(1))
+    payload = _payload(need, WriteId(1))
     for one in (found, payload):
         assert len(json.dumps(one)) <= MOST_BYTES
         assert _exact(one, ("partitions",)) == MANY

@@ -9,12 +9,12 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_hiveacid import errors as public
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.hooks.failures import Outage
 from airflow_hiveacid.jobs.results import ExitCode as JobExitCode
 from airflow_hiveacid.jobs.results import exit_code as exit_code_of_job
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, hive_acid_retry_policy
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor
+from airflow_hiveacid.watch.polls import Outage
 
 
 def _decide(name: str) -> tuple[RetryAction, timedelta | None]:

@@ -35,7 +35,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     Raises:
         HiveAcidError: the table or partition does not exist or cannot be listed.
     """
-    from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
+    from airflow_hiveacid.watch.health import compaction_need  # noqa: PLC0415 - needs pyarrow
 
     given = GivenThresholds(
         delta_count=options.delta_count,
@@ -43,11 +43,14 @@ def health(options: argparse.Namespace) -> Iterator[str]:
         also_when=options.also_when,
     )
     name = None if options.partition is None else str(options.partition)
-    found = look(cli_metastore.endpoint_of(options), str(options.table), name, given)
-    due = {one.health.partition: one.record()["why"] for one in found.due}
-    due |= found.paused
-    records = [{**one.record(), "why": due.get(one.partition)} for one in found.healths]
-    yield shown(Answer(records=records, columns=COLUMNS, foot=str(found)), options.output)
+    with cli_metastore.connected(options) as client:
+        need = compaction_need(client, options.table, name, given)
+    reasons = {entry.health.partition: entry.record()["why"] for entry in need.due}
+    reasons |= need.paused
+    records = [
+        {**measures.record(), "why": reasons.get(measures.partition)} for measures in need.healths
+    ]
+    yield shown(Answer(records=records, columns=COLUMNS, foot=str(need)), options.output)
 
 
 def _share(ratio: float | None) -> str:

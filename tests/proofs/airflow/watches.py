@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 
 from airflow_hiveacid.assets.uris import AssetUri
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.hooks.compaction_watch import newest_writes
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from tests.proofs.airflow.rows import Row
 from tests.proofs.airflow.site import DB, until
 
@@ -178,6 +179,7 @@ def _poll_s(watched: Watched, names: list[str]) -> float:
     took = []
     for _ in range(5):
         began = time.perf_counter()
-        newest_writes(endpoint, refs)
+        with connect(endpoint) as client:
+            snapshot_now(client, refs)
         took.append(time.perf_counter() - began)
     return statistics.median(took)

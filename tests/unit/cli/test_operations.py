@@ -67,8 +67,8 @@ REF = TableRef("demo", "t")
 def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of two deltas."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
-    for module in ("metastore.client.metastore_client", "hooks.health"):
-        monkeypatch.setattr(f"airflow_hiveacid.{module}.connect", lambda _: FakeClient(server))
+    connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+    monkeypatch.setattr(connect, lambda _: FakeClient(server))
     client = FakeClient(server)
     client.create_database("demo")
     client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path / "t")))

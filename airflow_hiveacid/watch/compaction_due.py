@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_hiveacid.format.errors import ConfigurationError, MetastoreCallError
+from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
-from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.firing import Firing, can_fire, fires
-from airflow_hiveacid.triggers.poll_threads import poll_in_thread
+from airflow_hiveacid.watch.compactions import queue_state
+from airflow_hiveacid.watch.conditions import CompactionNeeded
+from airflow_hiveacid.watch.poll_threads import poll_metastore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
@@ -35,9 +37,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.hooks.compaction_watch import QueueState
-    from airflow_hiveacid.hooks.health import Look
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.watch.health import CompactionNeed
 
     Key = tuple[str, str, str, float]
 
@@ -65,52 +66,42 @@ class Poll:
 
 
 class CompactionDueTrigger(BaseEventTrigger):
-    """Send an event when a table needs compaction; `compaction_asset` describes the arguments.
+    """Send an event whenever a table needs compaction; `compaction_asset` describes the arguments.
 
-    Raises:
-        InvalidNameError: `table` is not the name of a table.
-        ConfigurationError: a threshold or a time is invalid.
+    Args:
+        condition: the plain values of a `CompactionNeeded`. They contain the table, because Airflow
+            merges triggers with equal arguments, and a merged trigger has no state store.
+        hive_acid_conn_id: connection of type `hive_acid_metastore`.
+        poll_interval_s: seconds between two polls.
+        refire_after_s: seconds after which an event is repeated.
     """
 
-    def __init__(  # noqa: PLR0913 - a trigger's whole state must be in its arguments
+    def __init__(
         self,
         *,
-        table: str,
-        delta_count: int | str | None,
-        delta_ratio: float | str | None,
-        also_when: Mapping[str, float | str] | str | None = None,
+        condition: dict[str, Any],
         hive_acid_conn_id: str,
         poll_interval_s: float,
         refire_after_s: float,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's
-        if poll_interval_s <= 0:
-            raise ConfigurationError(f"poll_interval must be above 0 s, found {poll_interval_s} s")
-        if refire_after_s < 0:
-            raise ConfigurationError(f"refire_after must be 0 s or more, found {refire_after_s} s")
-        self.table = table
+        self.condition = condition
         self.hive_acid_conn_id = hive_acid_conn_id
         self.poll_interval_s = poll_interval_s
         self.refire_after_s = refire_after_s
-        self._ref = TableRef.parse(table)
-        self._given = arguments.thresholds(delta_count, delta_ratio, also_when)
+        self.ref = TableRef.parse(condition["table"])
         self._healthy: ValidWriteIdList | None = None
-        self._looked_s = float("-inf")
+        self._measured_s = float("-inf")
         self._last: Firing | None = None
         self._is_loaded = False
         self._is_queue_denied = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and constructor arguments from which Airflow recreates this trigger.
-
-        The arguments contain the table, because Airflow merges triggers with equal arguments, and a
-        merged trigger has no state store.
-        """
+        """Return the class and constructor arguments from which Airflow recreates this trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
-                "table": self.table,
-                **self._given.plain(),
+                "condition": self.condition,
                 "hive_acid_conn_id": self.hive_acid_conn_id,
                 "poll_interval_s": self.poll_interval_s,
                 "refire_after_s": self.refire_after_s,
@@ -151,7 +142,7 @@ class CompactionDueTrigger(BaseEventTrigger):
                 try:
                     event = await self._event(poll)
                 except Exception as error:  # noqa: BLE001 - the edge of the triggerer, as above
-                    _log.warning("%s: poll failed; polling goes on: %s", self.table, error)
+                    _log.warning("%s: poll failed; polling goes on: %s", self.ref, error)
                     continue
                 if event is not None:
                     yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # Airflow's
@@ -164,84 +155,80 @@ class CompactionDueTrigger(BaseEventTrigger):
     @contextmanager
     def _watching(self) -> Iterator[None]:
         tables = _watched[_key(self.serialize()[1])]
-        tables[self._ref] += 1
+        tables[self.ref] += 1
         try:
             yield
         finally:
-            tables[self._ref] -= 1
-            if not tables[self._ref]:
-                del tables[self._ref]
+            tables[self.ref] -= 1
+            if not tables[self.ref]:
+                del tables[self.ref]
 
     # ---- one table -------------------------------------------------------------------------------
 
     async def _event(self, poll: Poll) -> dict[str, Any] | None:
-        writes = poll.writes.get(self._ref)
+        writes = poll.writes.get(self.ref)
         if writes is None:
             return None  # this trigger joined after the poll began
-        looked_ago_s = poll.began_s - self._looked_s
-        if looked_ago_s < 0:
+        measured_ago_s = poll.began_s - self._measured_s
+        if measured_ago_s < 0:
             return None  # this poll waited while the table was measured; a newer poll follows
         # Without a write, a table may still become due: a compaction makes the base smaller, or a
         # new table of the same name has the same write IDs.
-        if writes == self._healthy and looked_ago_s < self.refire_after_s:
+        if writes == self._healthy and measured_ago_s < self.refire_after_s:
             return None
         self._healthy = None
         try:
-            seen = await poll_in_thread(poll.endpoint, partial(self._look, poll.endpoint))
+            condition = CompactionNeeded.from_json(self.condition)
+            need = await poll_metastore(poll.endpoint, condition.need)
         finally:
-            self._looked_s = time.monotonic()
-        _log.info("%s", seen)
-        if not seen.due:
+            self._measured_s = time.monotonic()
+        _log.info("%s", need)
+        if not need.due:
             await self._store(None)
             # If automatic compaction is off, measure again, because it can be switched on without a
             # write.
-            self._healthy = writes if seen.why_not is None else None
+            self._healthy = writes if need.why_not is None else None
             return None
-        now = await self._firing(poll.endpoint, seen.table_id, writes)
-        if now is None:
+        firing = await self._firing(poll.endpoint, need.table_id, writes)
+        if firing is None:
             return None
         # First store the event, then send it. If the triggerer is killed between these steps, the
         # event is sent after `refire_after_s`. In the reverse order, a new triggerer would send the
         # event twice.
-        await self._store(now)
-        return _payload(seen, writes.high_watermark)
-
-    def _look(self, endpoint: MetastoreEndpoint) -> Look:
-        from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - see _newest_writes
-
-        return look(endpoint, self.table, None, self._given)
+        await self._store(firing)
+        return _payload(need, writes.high_watermark)
 
     async def _firing(
         self, endpoint: MetastoreEndpoint, table_id: str, writes: ValidWriteIdList
     ) -> Firing | None:
         """Return the state for an event of a table that needs compaction, or None for no event."""
         last = await self._load()
-        now = Firing(
+        firing = Firing(
             table_id=table_id,
             write_id=CompactorWriteIdList.of(writes).high_watermark,
             at_s=time.time(),
             ended_entry=None,
         )
-        if not can_fire(last, now, refire_after_s=self.refire_after_s):
+        if not can_fire(last, firing, refire_after_s=self.refire_after_s):
             return None
-        now = await self._with_queue(endpoint, now)
-        return now if fires(last, now, refire_after_s=self.refire_after_s) else None
+        firing = await self._with_queue(endpoint, firing)
+        return firing if fires(last, firing, refire_after_s=self.refire_after_s) else None
 
-    async def _with_queue(self, endpoint: MetastoreEndpoint, now: Firing) -> Firing:
-        """Return `now` with the queue's state, or unchanged if the metastore denies the queue."""
+    async def _with_queue(self, endpoint: MetastoreEndpoint, firing: Firing) -> Firing:
+        """Add the queue's state, unless the metastore denies the queue."""
         try:
-            queue = await poll_in_thread(endpoint, partial(_queue_state, endpoint, self.table))
+            queue = await poll_metastore(endpoint, partial(queue_state, ref=self.ref))
         except MetastoreCallError as error:
             if not self._is_queue_denied:
                 _log.warning(
                     "%s: cannot read the compaction queue; if the table still needs compaction"
                     " after a compaction, the next event follows only after refire_after: %s",
-                    self.table,
+                    self.ref,
                     error,
                 )
             self._is_queue_denied = True
-            return now
-        return replace(now, **queue._asdict())
+            return firing
+        return replace(firing, **queue._asdict())
 
     async def _load(self) -> Firing | None:
         if not self._is_loaded and self.asset_state_store is not None:
@@ -254,7 +241,7 @@ class CompactionDueTrigger(BaseEventTrigger):
         try:
             return Firing(**stored)
         except TypeError as error:
-            _log.warning("%s: ignoring the note of the last event: %s", self.table, error)
+            _log.warning("%s: ignoring the note of the last event: %s", self.ref, error)
             return None
 
     async def _store(self, firing: Firing | None) -> None:
@@ -269,48 +256,32 @@ class CompactionDueTrigger(BaseEventTrigger):
 
 
 def _key(kwargs: Mapping[str, Any]) -> Key:
-    db = TableRef.parse(kwargs["table"]).db
+    db = TableRef.parse(kwargs["condition"]["table"]).db
     return ("hiveacid", kwargs["hive_acid_conn_id"], db, kwargs["poll_interval_s"])
 
 
 async def _poll(conn_id: str, tables: tuple[TableRef, ...]) -> Poll:
     began_s = time.monotonic()
     endpoint = (await HiveAcidHook(conn_id).fetch_settings()).endpoint
-    writes = await poll_in_thread(endpoint, partial(_newest_writes, endpoint, tables))
-    return Poll(began_s=began_s, endpoint=endpoint, writes=writes)
+    snapshot = await poll_metastore(endpoint, partial(snapshot_now, tables=tables))
+    return Poll(began_s=began_s, endpoint=endpoint, writes=snapshot.tables)
 
 
-# Each of these functions imports in the thread that runs it: importing Thrift and Arrow in the
-# event loop would block every trigger for longer than Airflow tolerates.
-def _newest_writes(
-    endpoint: MetastoreEndpoint, tables: tuple[TableRef, ...]
-) -> Mapping[TableRef, ValidWriteIdList]:
-    from airflow_hiveacid.hooks.compaction_watch import newest_writes  # noqa: PLC0415 - as above
-
-    return newest_writes(endpoint, tables)
-
-
-def _queue_state(endpoint: MetastoreEndpoint, table: str) -> QueueState:
-    from airflow_hiveacid.hooks.compaction_watch import queue_state  # noqa: PLC0415 - as above
-
-    return queue_state(endpoint, table)
-
-
-def _payload(seen: Look, write_id: WriteId) -> dict[str, Any]:
+def _payload(need: CompactionNeed, write_id: WriteId) -> dict[str, Any]:
     """Return the event's payload; its partitions with the most deltas come first."""
-    hottest = sorted(seen.due, key=lambda one: -one.health.delta_count)
+    by_deltas = sorted(need.due, key=lambda entry: -entry.health.delta_count)
     whole: dict[str, JsonValue] = {
-        "table": seen.table,
+        "table": need.table,
         "write_id": write_id,
-        "why": hottest[0].record()["why"],
-        "due": len(seen.due),
+        "why": by_deltas[0].record()["why"],
+        "due": len(need.due),
         "partitions": [
             {
-                "partition": one.health.partition,
-                "delta_count": one.health.delta_count,
-                "delta_ratio": one.health.delta_ratio,
+                "partition": entry.health.partition,
+                "delta_count": entry.health.delta_count,
+                "delta_ratio": entry.health.delta_ratio,
             }
-            for one in hottest
+            for entry in by_deltas
         ],
     }
     return short_form(whole)

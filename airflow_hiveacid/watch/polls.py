@@ -1,9 +1,4 @@
-"""The rule for failed polls: which errors end them, and how long an outage may last.
-
-Sensors and their triggers use this rule. Typed errors reach Airflow unchanged, and never as an
-AirflowFailException. Airflow does not pass that exception to a retry policy. With `soft_fail`,
-Airflow would skip the task, so a task with invalid settings would look like a task that found no
-new data.
+"""The result of one poll of a table, and the rule for polls that fail.
 
 Example:
     >>> from airflow_hiveacid.format.errors import StorageError
@@ -14,7 +9,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.errors import HiveAcidError
@@ -24,6 +19,28 @@ DEFAULT_MAX_OUTAGE_S: Final = 900.0
 
 The time is long enough to restart a metastore or a name node.
 """
+
+
+class CheckedVersion(NamedTuple):
+    """The newest version of a table that a poll has checked without finding new data.
+
+    `table_id` distinguishes the table from an earlier table of the same name.
+    """
+
+    table_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The result of one poll: plain values, and one line for the log.
+
+    `findings` is empty while the condition is not met. `checked` is for the next poll.
+    """
+
+    summary: str
+    findings: tuple[dict[str, Any], ...] = ()
+    checked: CheckedVersion | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +57,10 @@ class Outage:
 
     def after(self, error: HiveAcidError, *, now_s: float) -> Outage:
         """Return this outage with one more failed poll added.
+
+        Typed errors reach Airflow unchanged, and never as an AirflowFailException: Airflow does not
+        pass that exception to a retry policy. With `soft_fail`, Airflow would skip the task, so a
+        task with invalid settings would look like a task that found no new data.
 
         Raises:
             HiveAcidError: the given `error`, if no retry helps, or the outage has lasted longer

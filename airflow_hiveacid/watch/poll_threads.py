@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 LONGEST_POLL_S: Final = 600.0
 """The time limit of a poll. Listing ten thousand partitions in an object store takes a minute."""
@@ -73,6 +74,20 @@ async def poll_in_thread(
             reason=f"it did not end within {longest_s:g} s: the metastore or the table's store is"
             " slow or does not respond",
         ) from error
+
+
+async def poll_metastore(endpoint: MetastoreEndpoint, look: Callable[[MetastoreClient], _T]) -> _T:
+    """Call `look` with a client of this metastore as by `poll_in_thread`, and return the result."""
+
+    def connected() -> _T:
+        # Importing Thrift in the event loop would block every trigger for longer than Airflow
+        # tolerates.
+        from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - as above
+
+        with connect(endpoint) as client:
+            return look(client)
+
+    return await poll_in_thread(endpoint, connected)
 
 
 def _free_threads(loop: asyncio.AbstractEventLoop, server: tuple[str, ...]) -> asyncio.Semaphore:
