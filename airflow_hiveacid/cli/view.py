@@ -38,6 +38,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
+from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 PRESENT: Final = VersionSpec()
 """The version that a command reads by default."""
-
-_LOCK_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +179,7 @@ def read_transaction(
         operations=frozenset({DataOperation.SELECT}),
         partitions=None if wanted is None else (wanted,),
     )
-    terms = JobTerms(job_key=None, lock_timeout_s=_LOCK_TIMEOUT_S)
+    terms = JobTerms(job_key=None, lock_timeout_s=READ_LOCK_TIMEOUT_S)
     with begin(client, terms, reads=[access]) as txn:
         yield txn
 

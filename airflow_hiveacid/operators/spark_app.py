@@ -38,6 +38,7 @@ from airflow_hiveacid.jobs.packager import application_path, cached_archive
 from airflow_hiveacid.jobs.scratch import scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.jobs.worker_file import locked
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
@@ -58,7 +59,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.clusters.cluster_run import START_S, Bounds
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.deferral import (
     Progress,
     client_arguments,
@@ -606,7 +607,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
     def _bounds(self) -> Bounds:
         given = self.value_of("start_timeout_s")
         if given is None:
-            option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_S))
+            option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_TIMEOUT_S))
             given = arguments.number(option, "option start_timeout_s of section [hiveacid]")
         return Bounds(start_s=given)
 

@@ -26,6 +26,7 @@ from airflow_hiveacid.format.errors import (
     ClusterRefusedError,
     ClusterUnavailableError,
 )
+from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.operators.submission.clusters.yarn import ORDER_S
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
-
-START_S: Final = 3600.0
-"""The default limit, in seconds, of the wait for an application's first container."""
 
 _SILENCE_S: Final = 600.0
 _REFUSAL_S: Final = 120.0
@@ -181,7 +179,7 @@ class Bounds:
     refusal may end when the login is renewed. `poll_s` is the longest pause between two polls.
     """
 
-    start_s: float = START_S
+    start_s: float = START_TIMEOUT_S
     silence_s: float = _SILENCE_S
     refusal_s: float = _REFUSAL_S
     poll_s: float = _POLL_S
