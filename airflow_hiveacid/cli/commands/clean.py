@@ -14,7 +14,6 @@ from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.operators.reporting.plan_text import size_text, unknown_text
-from airflow_hiveacid.plan.arguments import unknown_age
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +31,7 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
     spec = CleanSpec(
         target=str(options.table),
         partition=None if options.partition is None else str(options.partition),
-        unknown_age_s=unknown_age(options.remove_unknown_after, "--remove-unknown-after"),
+        unknown_age_s=options.remove_unknown_after,
         plan_only=options.dry_run,
     )
     with cli_metastore.connected(options) as client:

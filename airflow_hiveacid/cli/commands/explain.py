@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.commands.health import given_thresholds
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
@@ -25,7 +26,6 @@ from airflow_hiveacid.operators.collecting.findings import (
     lock_findings,
 )
 from airflow_hiveacid.operators.reporting.plan_text import size_text
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         NotTransactionalError: the table is not transactional.
         HiveAcidError: the table does not exist or cannot be listed.
     """
-    given = GivenThresholds(
-        delta_count=options.delta_count,
-        delta_ratio=options.delta_ratio,
-        also_when=options.also_when,
-    )
+    given = given_thresholds(options)
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:

@@ -37,17 +37,23 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     """
     from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
 
-    given = GivenThresholds(
-        delta_count=options.delta_count,
-        delta_ratio=options.delta_ratio,
-        also_when=options.also_when,
-    )
     name = None if options.partition is None else str(options.partition)
-    found = look(cli_metastore.endpoint_of(options), str(options.table), name, given)
+    found = look(
+        cli_metastore.endpoint_of(options), str(options.table), name, given_thresholds(options)
+    )
     due = {one.health.partition: one.record()["why"] for one in found.due}
     due |= found.paused
     records = [{**one.record(), "why": due.get(one.partition)} for one in found.healths]
     yield shown(Answer(records=records, columns=COLUMNS, foot=str(found)), options.output)
+
+
+def given_thresholds(options: argparse.Namespace) -> GivenThresholds:
+    """Return the thresholds that the options of a command give."""
+    return GivenThresholds(
+        delta_count=options.delta_count,
+        delta_ratio=options.delta_ratio,
+        also_when=options.also_when,
+    )
 
 
 def _share(ratio: float | None) -> str:

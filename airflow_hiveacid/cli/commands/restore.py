@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli import view as cli_view
-from airflow_hiveacid.cli.commands.spark_environment import local_session, require_pyspark
+from airflow_hiveacid.cli.local_job import local_job, require_pyspark
 from airflow_hiveacid.cli.output import Answer, shown
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.dml import check_insertable
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from airflow_hiveacid.versions.past import Past
     from airflow_hiveacid.versions.restoring import Differing
 
-_LOCK_TIMEOUT_S: Final = 300.0
-
 
 def restore(options: argparse.Namespace) -> Iterator[str]:
     """Restore a table, or plan the restore; yield the changes by partition.
@@ -44,13 +43,11 @@ def restore(options: argparse.Namespace) -> Iterator[str]:
         ConfigurationError: PySpark is missing.
         HiveAcidError: the version cannot be read, or the restore failed and changed nothing.
     """
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
-
     ref, version = options.table, cli_view.version_of(options)
     endpoint = cli_metastore.endpoint_of(options)
     if not options.dry_run:
         require_pyspark("HiveAcidRestoreOperator")
-    with connect(endpoint) as client:
+    with cli_metastore.connected(options) as client:
         if options.dry_run:
             found = _planned(client, ref, version)
             changes = any(one.how is not Way.NOTHING for one in found)
@@ -126,17 +123,9 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
 def _restored(
     client: MetastoreClient, endpoint: MetastoreEndpoint, ref: TableRef, version: VersionSpec
 ) -> JobResult:
-    from airflow_hiveacid.jobs.specs.job import JobSpec  # noqa: PLC0415 - loaded with the rest
-    from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec  # noqa: PLC0415 - loaded with the rest
-    from airflow_hiveacid.spark.statements import restore as spark_restore  # noqa: PLC0415 - as above
-    from airflow_hiveacid.spark.writing.context import JobContext  # noqa: PLC0415 - as above
+    from airflow_hiveacid.spark.statements import restore as spark_restore  # noqa: PLC0415 - PySpark
 
-    spec = JobSpec(
-        # Each call of the command is a separate job.
-        job_key=f"command line/restore/{ref}/{uuid.uuid4().hex}",
-        metastore=endpoint,
-        job=RestoreSpec(target=str(ref), version=version.text()),
-        lock_timeout_s=_LOCK_TIMEOUT_S,
-    )
-    spark = local_session("hiveacid-restore")
-    return spark_restore.restore(JobContext.of(spark, spec, client))
+    spec = RestoreSpec(target=str(ref), version=version.text())
+    # Each call of the command is a separate job.
+    key = f"restore/{ref}/{uuid.uuid4().hex}"
+    return spark_restore.restore(local_job(client, endpoint, spec, key))

@@ -11,8 +11,6 @@ Example:
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
 import re
 import shutil
 import subprocess
@@ -29,8 +27,6 @@ from airflow_hiveacid.metastore.process_user import user_path
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-
-    from pyspark.sql import SparkSession
 
 _FIRST_PYSPARK: Final = (3, 5)
 _FIRST_UNSUPPORTED: Final = (4, 2)
@@ -75,36 +71,6 @@ def spark_environment(options: argparse.Namespace) -> Iterator[str]:
         yield from add_s3a(options.directory)
     if options.archive is not None:
         yield from pack(options.directory, options.archive)
-
-
-def require_pyspark(operator: str, *, plan: str = "give --dry-run") -> None:
-    """Check that this environment has PySpark, which commands that change rows need.
-
-    Args:
-        operator: the operator that the error message recommends instead.
-        plan: an action without PySpark that the error message recommends instead.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-    """
-    # Airflow's environment has pyspark-client. Its modules have PySpark's names, but no local
-    # Spark.
-    if not any(importlib.metadata.distributions(name="pyspark")):
-        raise ConfigurationError(
-            "this environment has no PySpark, which the command needs to read and write rows: use"
-            f" an environment with PySpark, use {operator}, or {plan}"
-        )
-
-
-def local_session(name: str) -> SparkSession:
-    """Return a Spark session in this process, whose local Python workers also run this Python."""
-    from airflow_hiveacid.spark.engine.session import open_session  # noqa: PLC0415 - PySpark
-
-    # Spark starts the `python3` on PATH, so change PATH. A Spark setting with this Python's path
-    # would also apply on the nodes of a cluster, where the path does not exist.
-    here = Path(sys.executable).parent
-    os.environ["PATH"] = f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return open_session(name)
 
 
 def requirements(pyspark: str | None = None) -> tuple[str, ...]:
