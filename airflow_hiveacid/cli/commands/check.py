@@ -30,11 +30,11 @@ from airflow_hiveacid.format.errors import (
     StorageError,
 )
 from airflow_hiveacid.format.printable import printable
+from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.process_user import user_path
-from airflow_hiveacid.operators.submission.checks.java_check import find_java
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
 _BIN_DIR_VARIABLE: Final = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
-_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 
@@ -112,11 +111,11 @@ def _java(_: argparse.Namespace) -> str:
         raise ConfigurationError(
             f"there is no java {where}; install Java {_JAVA}, or set JAVA_HOME"
         )
-    found = _JAVA_VERSION.search(_output_of([program, "-version"]))
-    if found is None or int(found[1]) < _JAVA:
-        is_old = "is too old" if found else "does not print its version"
-        raise ConfigurationError(f"{program} {is_old}; Spark needs Java {_JAVA} or newer")
-    return f"Java {found[1]} ({program})"
+    version = version_in(_output_of([program, "-version"]))
+    if version is None or version < _JAVA:
+        problem = "does not print its version" if version is None else "is too old"
+        raise ConfigurationError(f"{program} {problem}; Spark needs Java {_JAVA} or newer")
+    return f"Java {version} ({program})"
 
 
 def _spark(options: argparse.Namespace) -> str:

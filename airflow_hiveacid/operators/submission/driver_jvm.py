@@ -33,8 +33,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.packager import private_directory
-from airflow_hiveacid.operators.submission.checks.java_check import find_java, is_sparks_own
+from airflow_hiveacid.operators.submission.checks.java_check import is_sparks_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

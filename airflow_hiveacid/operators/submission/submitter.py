@@ -36,10 +36,10 @@ from airflow_hiveacid.format.errors import (
     HiveAcidError,
     StorageError,
 )
+from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.checks.java_check import find_java
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import driver_of
