@@ -90,11 +90,7 @@ def read_by(reader: str, argument: str = "value") -> Callable[[str], object]:
 
 
 def duration(text: str) -> str:
-    """Check a duration, such as `7 days`, and return it unchanged.
-
-    Raises:
-        HiveAcidError: the value is not a duration.
-    """
+    """Check a duration, such as `7 days`, and return it unchanged."""
     named("airflow_hiveacid.plan.keeping:duration")(text, "value")
     return text
 

@@ -34,22 +34,14 @@ if TYPE_CHECKING:
 
 
 def connected(options: argparse.Namespace) -> MetastoreClient:
-    """Return a metastore client; it connects when its first method is called.
-
-    Raises:
-        ConfigurationError: see `settings_of`.
-    """
+    """Return a metastore client; it connects when its first method is called."""
     from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
 
     return connect(endpoint_of(options))
 
 
 def endpoint_of(options: argparse.Namespace) -> MetastoreEndpoint:
-    """Return the metastore's addresses and login.
-
-    Raises:
-        ConfigurationError: see `settings_of`.
-    """
+    """Return the metastore's addresses and login."""
     return settings_of(options).endpoint
 
 

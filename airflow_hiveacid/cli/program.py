@@ -136,11 +136,7 @@ def run(command: Command, options: argparse.Namespace) -> int:
 
 
 def _check_output(out: TextIO | None) -> None:
-    """Raise an error if standard output is closed, before a command starts work.
-
-    Raises:
-        ConfigurationError: standard output is closed.
-    """
+    """Raise an error if standard output is closed, before a command starts work."""
     if out is None or out.closed:
         raise ConfigurationError("standard output is closed, so nothing was done")
     if isinstance(out, io.TextIOWrapper):
@@ -148,12 +144,7 @@ def _check_output(out: TextIO | None) -> None:
 
 
 def _check_choices(command: Command, options: argparse.Namespace) -> None:
-    """Check mutually exclusive arguments, because Airflow's arguments cannot declare them.
-
-    Raises:
-        ConfigurationError: too many of these arguments are given, or a required argument is
-            missing.
-    """
+    """Check mutually exclusive arguments, because Airflow's arguments cannot declare them."""
     for names, needed in ((command.at_most_one, False), (command.exactly_one, True)):
         given = [option_name(name) for name in names if getattr(options, name) is not None]
         if len(given) > 1:

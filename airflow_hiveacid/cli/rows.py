@@ -54,9 +54,6 @@ def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[lis
 
     Yields:
         The rows of one batch.
-
-    Raises:
-        HiveAcidError: the files cannot be read.
     """
     types: list[HiveType] = [parse_type(column.type) for column in view.columns]
     types += [_partition_type(column.type) for column in view.partition_columns]
@@ -76,11 +73,7 @@ def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[lis
 
 
 def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
-    """Count a root's visible rows by write ID; rows without row IDs are counted under 0.
-
-    Raises:
-        HiveAcidError: the files cannot be read.
-    """
+    """Count a root's visible rows by write ID; rows without row IDs are counted under 0."""
     found: Counter[int] = Counter()
     if view.kind is not TransactionalKind.FULL_ACID:
         found[0] = sum(batch.num_rows for batch in _rows(view, root, with_identity=False))

@@ -164,11 +164,7 @@ def _by_hand(options: argparse.Namespace) -> TableView:
 def read_transaction(
     client: MetastoreClient, table: TableInfo, wanted: PartitionName | None = None
 ) -> Iterator[MetastoreTransaction]:
-    """Hold a read transaction on a table or one of its partitions during the `with` block.
-
-    Raises:
-        HiveAcidError: as in `metastore.transaction.begin`.
-    """
+    """Hold a read transaction on a table or one of its partitions during the `with` block."""
     from airflow_hiveacid.format.conflicts import DataOperation  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.metastore.locks import TableAccess  # noqa: PLC0415 - as above
     from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
@@ -191,11 +187,7 @@ def _as_of(
     txn: MetastoreTransaction,
     version: VersionSpec,
 ) -> TableView:
-    """Return the view with the files of an earlier version.
-
-    Raises:
-        HiveAcidError: see `past_of` and `Past.states`.
-    """
+    """Return the view with the files of an earlier version."""
     from airflow_hiveacid.storage.stores.listing import list_table  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.versions.past import past_of  # noqa: PLC0415 - as above
 
@@ -214,11 +206,7 @@ def _as_of(
 def view_of(
     client: MetastoreClient, table: TableInfo, wanted: PartitionName | None, snapshot: Snapshot
 ) -> TableView:
-    """Return the view of a table, or of a single partition, at a snapshot.
-
-    Raises:
-        PartitionNotFoundError, ConfigurationError: the table does not have the partition.
-    """
+    """Return the view of a table, or of a single partition, at a snapshot."""
     return TableView(
         title=str(table.ref),
         roots=tuple(

@@ -110,11 +110,7 @@ class LocalMetastoreConfig:
     extra_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        """Check the values early, so that the server does not fail later.
-
-        Raises:
-            ValueError: A value is invalid; the error names the value.
-        """
+        """Check the values early, so that the server does not fail later."""
         HiveRelease.of(self.version)
         if not self.data_dir.is_absolute():
             raise ValueError(f"data_dir must be absolute, not {self.data_dir}")

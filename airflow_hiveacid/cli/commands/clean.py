@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def clean(options: argparse.Namespace) -> Iterator[str]:
-    """Clean a table, or plan the cleaning; yield the paths that are removed, kept or unknown.
-
-    Raises:
-        HiveAcidError: the table does not exist, or cannot be listed or changed.
-    """
+    """Clean a table, or plan the cleaning; yield the paths that are removed, kept or unknown."""
     from airflow_hiveacid.maintenance.clean_table import clean_table  # noqa: PLC0415 - pyarrow
 
     spec = CleanSpec(

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def plan(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the compactions that are due now, and start none of them.
-
-    Raises:
-        HiveAcidError: the table or partition does not exist or cannot be listed.
-    """
+    """Yield the compactions that are due now, and start none of them."""
     from airflow_hiveacid.maintenance.compaction_planner import plan_table  # noqa: PLC0415 - pyarrow
 
     with cli_metastore.connected(options) as client:
@@ -36,12 +32,7 @@ def plan(options: argparse.Namespace) -> Iterator[str]:
 
 
 def compact(options: argparse.Namespace) -> Iterator[str]:
-    """Compact the partitions that need it.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-        HiveAcidError: a compaction was requested but is not possible now, or a compaction failed.
-    """
+    """Compact the partitions that need it."""
     endpoint = cli_metastore.endpoint_of(options)
     require_pyspark("HiveAcidCompactOperator", plan="see what is due with the command plan")
     from airflow_hiveacid.spark.maintenance.compact_table import compact_table  # noqa: PLC0415 - PySpark

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 
 def convert(options: argparse.Namespace) -> Iterator[str]:
-    """Convert a table, or plan the conversion; yield the steps.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-        HiveAcidError: the table cannot be converted, or the conversion failed.
-    """
+    """Convert a table, or plan the conversion; yield the steps."""
     ref, to = options.table, ConversionTarget(options.to)
     endpoint = cli_metastore.endpoint_of(options)
     with cli_metastore.connected(options) as client:

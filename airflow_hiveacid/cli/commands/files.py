@@ -38,11 +38,7 @@ _ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema", "insert_only")
 
 
 def scan(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the visible rows in batches.
-
-    Raises:
-        HiveAcidError: an option is missing, or the files cannot be read.
-    """
+    """Yield the visible rows in batches."""
     from airflow_hiveacid.cli.rows import ROW_ID, records  # noqa: PLC0415 - needs pyarrow
 
     _check(options, needed=("write_ids", "schema"))
@@ -78,11 +74,7 @@ def scan(options: argparse.Namespace) -> Iterator[str]:
 
 
 def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the type and state of every directory.
-
-    Raises:
-        HiveAcidError: an option is missing, or the files cannot be read.
-    """
+    """Yield the type and state of every directory."""
     from airflow_hiveacid.storage.acid.read.inspect import inspect  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.storage.plain.rows import rows_of  # noqa: PLC0415 - as above
 
@@ -162,11 +154,7 @@ def _few(ids: Sequence[int]) -> str:
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
-    """Check that either a table or a location is given, and that its options are allowed.
-
-    Raises:
-        ConfigurationError: an option is missing, or an option would be silently ignored.
-    """
+    """Check that either a table or a location is given, and that its options are allowed."""
     by_table = options.table is not None
     if by_table == (options.location is not None):
         raise ConfigurationError("give either TABLE, such as demo.orders, or --location")

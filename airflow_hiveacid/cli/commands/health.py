@@ -30,11 +30,7 @@ COLUMNS: Final = (
 
 
 def health(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the measurements of each partition, and why it is due, or paused after failures.
-
-    Raises:
-        HiveAcidError: the table or partition does not exist or cannot be listed.
-    """
+    """Yield the measurements of each partition, and why it is due, or paused after failures."""
     from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
 
     name = None if options.partition is None else str(options.partition)

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 def own(options: argparse.Namespace) -> Iterator[str]:
-    """Record that this metastore's table owns its directory; yield the earlier owner, if any.
-
-    Raises:
-        HiveAcidError: the table does not exist, or its directory cannot be written.
-    """
+    """Record that this metastore's table owns its directory; yield the earlier owner, if any."""
     from airflow_hiveacid.maintenance.ownership import take_ownership  # noqa: PLC0415 - pyarrow
 
     with cli_metastore.connected(options) as client:

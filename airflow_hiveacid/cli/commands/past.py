@@ -45,11 +45,7 @@ _SECONDS: Final = 19
 
 
 def history(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the versions of a table, newest first.
-
-    Raises:
-        HiveAcidError: the table cannot be read.
-    """
+    """Yield the versions of a table, newest first."""
     from airflow_hiveacid.versions.history import history_of  # noqa: PLC0415 - needs pyarrow
 
     with _table(options) as (client, table):
@@ -133,11 +129,7 @@ def _summary(found: TableHistory) -> Iterator[str]:
 
 
 def tag(options: argparse.Namespace) -> Iterator[str]:
-    """Make or remove a tag, or list all tags of a table.
-
-    Raises:
-        HiveAcidError: the tag cannot be made or removed, or the tags cannot be read.
-    """
+    """Make or remove a tag, or list all tags of a table."""
     from airflow_hiveacid.storage.stores.notes.version_notes import (  # noqa: PLC0415 - needs pyarrow
         VersionNotes,
     )
@@ -174,12 +166,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
 
 
 def keep(options: argparse.Namespace) -> Iterator[str]:
-    """Keep a table's past versions, or stop keeping them.
-
-    Raises:
-        HiveAcidError: versions cannot be kept now; or they must be kept, because of a tag or
-            setting.
-    """
+    """Keep a table's past versions, or stop keeping them."""
     from airflow_hiveacid.versions.keeping import (  # noqa: PLC0415 - needs pyarrow
         keep_no_more,
         keep_readable,
@@ -206,11 +193,7 @@ def _few(names: list[str]) -> str:
 
 
 def _check_tag(options: argparse.Namespace) -> None:
-    """Raise an error for an option that the command would otherwise ignore.
-
-    Raises:
-        ConfigurationError: an option would have no effect.
-    """
+    """Raise an error for an option that the command would otherwise ignore."""
     if options.name is None:
         for name in ("version", "timestamp", "keep_for", "remove"):
             if getattr(options, name) is not None:
@@ -223,12 +206,7 @@ def _check_tag(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, TableInfo]]:
-    """Connect to the metastore, and yield the client and the table.
-
-    Raises:
-        NotTransactionalError: the table is not transactional, so it has no versions.
-        HiveAcidError: the table does not exist, or the metastore does not answer.
-    """
+    """Connect to the metastore, and yield the client and the table."""
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:

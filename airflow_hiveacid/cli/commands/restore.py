@@ -37,12 +37,7 @@ if TYPE_CHECKING:
 
 
 def restore(options: argparse.Namespace) -> Iterator[str]:
-    """Restore a table, or plan the restore; yield the changes by partition.
-
-    Raises:
-        ConfigurationError: PySpark is missing.
-        HiveAcidError: the version cannot be read, or the restore failed and changed nothing.
-    """
+    """Restore a table, or plan the restore; yield the changes by partition."""
     ref, version = options.table, cli_view.version_of(options)
     endpoint = cli_metastore.endpoint_of(options)
     if not options.dry_run:

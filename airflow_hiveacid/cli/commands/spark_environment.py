@@ -60,11 +60,7 @@ _LEVEL: Final = 6
 
 
 def spark_environment(options: argparse.Namespace) -> Iterator[str]:
-    """Create the Spark environment, and yield the Airflow settings that make operators use it.
-
-    Raises:
-        ConfigurationError: the environment cannot be created.
-    """
+    """Create the Spark environment, and yield the Airflow settings that make operators use it."""
     python = options.python or sys.executable
     yield from make(options.directory, python=python, pyspark=options.pyspark, with_s3=options.s3)
     if options.s3:
@@ -93,11 +89,7 @@ def requirements(pyspark: str | None = None) -> tuple[str, ...]:
 def make(
     directory: str, *, python: str, pyspark: str | None, with_s3: bool = False
 ) -> Iterator[str]:
-    """Create the environment, or complete an existing environment; yield the steps and settings.
-
-    Raises:
-        ConfigurationError: a step failed; the message ends with the last lines of its output.
-    """
+    """Create the environment, or complete an existing environment; yield the steps and settings."""
     home = user_path(directory)
     programs = home / "bin"
     if pyspark is None and not (programs / "spark-submit").exists():

@@ -32,10 +32,6 @@ def tables(options: argparse.Namespace) -> Iterator[str]:
 
     If the metastore does not let us read a table, or if Hive does not allow the table's name, only
     the name is shown, below the list.
-
-    Raises:
-        DatabaseNotFoundError: the metastore has no such database.
-        MetastoreError: the metastore does not answer, or refuses a call.
     """
     found: list[Record] = []
     skipped: list[str] = []

@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 
 
 def transactions(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the open transactions, oldest first; with `--all` also the aborted transactions.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or refuses a call.
-    """
+    """Yield the open transactions, oldest first; with `--all` also the aborted transactions."""
     with cli_metastore.connected(options) as client:
         # Read the locks before the transactions. So if a transaction ends between the two calls,
         # the list does not show it, with or without locks.
@@ -59,12 +55,7 @@ def transactions(options: argparse.Namespace) -> Iterator[str]:
 
 
 def locks(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the locks on a table and its partitions, or all locks.
-
-    Raises:
-        TableNotFoundError: the table does not exist.
-        MetastoreError: the metastore does not answer, or refuses a call.
-    """
+    """Yield the locks on a table and its partitions, or all locks."""
     with cli_metastore.connected(options) as client:
         if options.table is not None:
             client.get_table(options.table)
@@ -119,13 +110,7 @@ def abort(options: argparse.Namespace) -> Iterator[str]:
 
 
 def cancel(options: argparse.Namespace) -> Iterator[str]:
-    """Cancel the waiting and running compactions of a table, and yield them.
-
-    Raises:
-        TableNotFoundError: the table does not exist.
-        MetastoreVersionError: the metastore is Hive 3.1.
-        MetastoreError: the metastore does not answer, or refuses a call.
-    """
+    """Cancel the waiting and running compactions of a table, and yield them."""
     with cli_metastore.connected(options) as client:
         client.get_table(options.table)
         found = cancel_compactions(client, options.table, options.partition)

@@ -74,11 +74,7 @@ class LocalPostgresConfig:
     ends_with_parent: bool = False
 
     def __post_init__(self) -> None:
-        """Check the directory.
-
-        Raises:
-            ValueError: The directory is relative.
-        """
+        """Check the directory."""
         if not self.data_dir.is_absolute():
             raise ValueError(f"data_dir must be absolute, not {self.data_dir}")
 

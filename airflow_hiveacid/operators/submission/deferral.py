@@ -67,11 +67,7 @@ class Done:
     result: str
 
     def parsed(self) -> JobResult:
-        """Return the job's result.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the result.
-        """
+        """Return the job's result."""
         return JobResult.parse(self.result)
 
 
@@ -99,11 +95,7 @@ class DriverNote:
 
     @classmethod
     def from_json(cls, data: object) -> DriverNote:
-        """Parse a note from the JSON values that `to_json` returned.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the note.
-        """
+        """Parse a note from the JSON values that `to_json` returned."""
         return from_json(cls, data, reader=Side.OPERATOR)
 
 
@@ -181,12 +173,7 @@ class Progress:
         self.until_s = None if limit is None else time.time() + limit.total_seconds()
 
     def resume(self, event: Mapping[str, Any]) -> None:
-        """Continue the try of a task that its trigger has woken.
-
-        Raises:
-            ContractVersionError: a different release of the provider wrote the event.
-            JobFailedError: the event has an unknown form.
-        """
+        """Continue the try of a task that its trigger has woken."""
         woken = Woken.of(event)
         self.done = [(one, one.parsed()) for one in woken.note.done]
         self.until_s, self._woken = woken.note.until_s, woken

@@ -138,9 +138,6 @@ def check_pod_tracking(hook: SparkSubmitHook) -> None:
     """Check the user's argument `track_driver_via_k8s_api`, as the provider's operator does.
 
     The operator makes this check only in its `execute`, which also submits the job.
-
-    Raises:
-        ValueError: the argument is not allowed for this Spark master or deploy mode.
     """
     hook._validate_track_driver_via_k8s_api_config()  # noqa: SLF001 - as the docstring says
 

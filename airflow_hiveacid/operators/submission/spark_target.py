@@ -202,9 +202,6 @@ def _check_extra(conn_id: str, extra: Mapping[str, object]) -> None:
     """Refuse an extra that is probably misspelt, and warn about others that nothing reads.
 
     Other programs may read further extras of a connection to Spark.
-
-    Raises:
-        ConfigurationError: an extra is almost the name of one that is read.
     """
     for name in extra:
         if name in _EXTRAS:

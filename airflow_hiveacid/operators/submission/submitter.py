@@ -217,11 +217,7 @@ class Submitter:
         return self._failure_of(work)
 
     def _failure_of(self, work: Callable[[], None]) -> Exception | None:
-        """Call `work`, and return the submission's exception or None.
-
-        Raises:
-            ConfigurationError: there is no `spark-submit` on PATH, or it is not executable.
-        """
+        """Call `work`, and return the submission's exception or None."""
         try:
             work()
         except (FileNotFoundError, PermissionError) as exc:
@@ -273,11 +269,6 @@ class Submitter:
         If the cluster has forgotten the application, the caller submits the job again. The new
         driver checks the table's ledger and the metastore to find out whether the earlier driver
         committed.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer within the time limit.
-            ClusterRefusedError: the cluster refused all queries until the time limit.
-            InterruptedError: the task is killed.
         """
         cluster = self._asked_cluster
         self._show_driver(driver_id)

@@ -101,7 +101,11 @@ _App = TypeVar("_App", bound=Application)
 
 
 class Cluster(Protocol[_App]):
-    """A client of a cluster; see `yarn.ResourceManager` and `kubernetes.ApiServer`."""
+    """A client of a cluster; see `yarn.ResourceManager` and `kubernetes.ApiServer`.
+
+    A call raises ClusterUnavailableError if the cluster does not answer in time, and
+    ClusterRefusedError if it refuses the call. A call about an unknown application raises neither.
+    """
 
     @property
     def name(self) -> str:
@@ -224,10 +228,6 @@ class ClusterRun(Generic[_App]):
         """Return the ID of an unfinished application of an earlier attempt, found by its tag.
 
         From this call on, killing this task also kills that application.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer within the time limit.
-            ClusterRefusedError: the cluster refused all queries until the time limit.
         """
         # Set the tag before the query: a kill during the query must also kill that application.
         self._earlier = tag
@@ -274,22 +274,12 @@ class ClusterRun(Generic[_App]):
         self._known = self._earlier = None
 
     def status(self, application_id: str) -> _App | None:
-        """Return an application's state, or None if the cluster has forgotten the application.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer within the time limit.
-            ClusterRefusedError: the cluster refused all queries until the time limit.
-        """
+        """Return an application's state, or None if the cluster has forgotten the application."""
         self._known, self._earlier = application_id, None  # a kill with the ID needs no search
         return self._patiently(lambda: self.manager.report(application_id))
 
     def follow(self, application_id: str) -> _App | None:
-        """Return an application when it has ended, or None if the cluster has forgotten it.
-
-        Raises:
-            ClusterError: see `following`.
-            InterruptedError: the task is killed.
-        """
+        """Return an application when it has ended, or None if the cluster has forgotten it."""
         return self._waited(self.following(application_id))
 
     def following(
@@ -357,12 +347,7 @@ class ClusterRun(Generic[_App]):
         return order
 
     def forget_succeeded(self) -> None:
-        """Delete the application from the cluster if it succeeded; keep it if it failed.
-
-        Raises:
-            ClusterUnavailableError: the cluster gave no answer.
-            ClusterRefusedError: the cluster refused the query or the deletion.
-        """
+        """Delete the application from the cluster if it succeeded; keep it if it failed."""
         if self._known is None:
             return
         found = self.manager.report(self._known)

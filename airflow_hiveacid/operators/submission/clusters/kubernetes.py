@@ -215,12 +215,7 @@ class ApiServer:
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
     def end(self, pod_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
-        """Ask the server to delete a pod; do nothing if the pod is missing or not ours.
-
-        Raises:
-            ClusterUnavailableError: the server did not accept the request.
-            ClusterRefusedError: the server refused the request.
-        """
+        """Ask the server to delete a pod; do nothing if the pod is missing or not ours."""
         asked = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
         if answer is None:
@@ -246,21 +241,13 @@ class ApiServer:
         return ""
 
     def new_lines(self, found: Pod, place: StampedPlace | None) -> NewLines:
-        """Return the driver's lines since an earlier call that returned `place`.
-
-        Raises:
-            OSError: the log cannot be read.
-        """
+        """Return the driver's lines since an earlier call that returned `place`."""
         since = {} if place is None else {"sinceTime": place.since.isoformat()}
         answer = self._log_of(found.id, READ_BYTES, timestamps="true", **since)
         return new_stamped(answer, place, has_ended=found.has_ended)
 
     def last_words(self, found: Pod, *, is_copied: bool) -> Mapping[str, bytes]:
-        """Return the last lines of a driver's log, under an empty name.
-
-        Raises:
-            OSError: the log cannot be read.
-        """
+        """Return the last lines of a driver's log, under an empty name."""
         if is_copied:
             return {}  # a pod has only one log
         return {"": whole_lines(self._log_of(found.id, LOG_BYTES, tailLines=str(LAST_LINES)))}

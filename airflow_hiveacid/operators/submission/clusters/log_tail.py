@@ -115,21 +115,13 @@ def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
 
 
 def last_contents(answer: bytes, name: str) -> bytes:
-    """Return the whole lines at the end of the log file `name` from YARN's answer.
-
-    Raises:
-        OSError: see `contents_of`.
-    """
+    """Return the whole lines at the end of the log file `name` from YARN's answer."""
     contents, length = contents_of(answer, name)
     return _whole_lines(contents, length - len(contents))[0]
 
 
 def new_contents(answer: bytes, name: str, place: int, *, has_ended: bool) -> NewLines:
-    """Return the lines of the log file `name` after its byte `place`, from YARN's answer.
-
-    Raises:
-        OSError: see `contents_of`.
-    """
+    """Return the lines of the log file `name` after its byte `place`, from YARN's answer."""
     contents, length = contents_of(answer, name)
     begin = length - len(contents)
     place = place if place <= length else 0  # the file has begun again

@@ -81,12 +81,7 @@ class Negotiate(AuthBase):
         return request
 
     def _answer(self, response: requests.Response, **how: Any) -> requests.Response:  # noqa: ANN401
-        """Repeat the request with a ticket if the server requests one; return the last response.
-
-        Raises:
-            OSError: there is no ticket, or the server accepted the ticket but did not prove its
-                identity.
-        """
+        """Repeat the request with a ticket if the server requests one; return the last response."""
         if response.status_code != requests.codes.unauthorized or _said(response) is None:
             return response
         service = service_of(response.url, self._realm)

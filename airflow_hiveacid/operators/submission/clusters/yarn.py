@@ -157,12 +157,7 @@ class ResourceManager:
     user: str | None = None
 
     def report(self, application_id: str) -> YarnApplication | None:
-        """Return an application's state, or None if YARN does not know the application.
-
-        Raises:
-            ClusterUnavailableError: no resource manager gave an answer.
-            ClusterRefusedError: a resource manager refused the query.
-        """
+        """Return an application's state, or None if YARN does not know the application."""
         asked = f"the state of {application_id}"
         answer = self._ask("GET", f"apps/{application_id}", asked)
         if answer.status_code == requests.codes.not_found:
@@ -178,10 +173,6 @@ class ResourceManager:
         In older releases (RMWebAppFilter), a standby redirects without the query parameters, and
         the active resource manager returns all applications. So this method checks the tag of each
         application in the answer.
-
-        Raises:
-            ClusterUnavailableError: no resource manager gave an answer.
-            ClusterRefusedError: a resource manager refused the query.
         """
         asked = f"the applications with the tag {tag}"
         path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
@@ -194,12 +185,7 @@ class ResourceManager:
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
     def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
-        """Ask YARN to kill an application; do nothing if it has ended or is unknown.
-
-        Raises:
-            ClusterUnavailableError: no resource manager accepted the request.
-            ClusterRefusedError: a resource manager refused the request.
-        """
+        """Ask YARN to kill an application; do nothing if it has ended or is unknown."""
         self._ask(
             "PUT",
             f"apps/{application_id}/state",
@@ -213,11 +199,7 @@ class ResourceManager:
         return f"{self.addresses[0]}/cluster/app/{application_id}"
 
     def new_lines(self, found: YarnApplication, place: Any) -> NewLines:  # noqa: ANN401 - from `NewLines`
-        """Return the lines of the driver's Python since an earlier call that returned `place`.
-
-        Raises:
-            OSError: the log cannot be read.
-        """
+        """Return the lines of the driver's Python since an earlier call that returned `place`."""
         answer = self._log_file(_log_folder(found), _OUTPUT, LOG_S)
         return new_contents(answer, _OUTPUT, place or 0, has_ended=found.has_ended)
 
@@ -226,9 +208,6 @@ class ResourceManager:
 
         The driver's node returns plain text (`NMWebServices.getLogs`). If the node has handed its
         logs to a log server (`yarn.log.server.web-service.url`), it redirects to that server.
-
-        Raises:
-            OSError: the log cannot be read.
         """
         folder, until, texts = _log_folder(found), time.monotonic() + LOG_S, {}
         if not is_copied:
@@ -294,11 +273,7 @@ class ResourceManager:
         raise failure(kind=self.kind, asked=asked, reason=reason)
 
     def _log_file(self, folder: str, name: str, timeout_s: float) -> bytes:
-        """Return the node's answer with the end of one log file of a container.
-
-        Raises:
-            OSError: the file cannot be read in time.
-        """
+        """Return the node's answer with the end of one log file of a container."""
         url = f"{folder}/{name}"
         auth = self._login_for(url)
         more = {
@@ -349,9 +324,6 @@ def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str
     """Return the resource managers' addresses, from the connection or else from yarn-site.xml.
 
     The result is empty if neither the connection nor yarn-site.xml has an address.
-
-    Raises:
-        ConfigurationError: Hadoop's settings files cannot be read.
     """
     if given and given.strip():
         return (_url(given.strip(), "http"),)
@@ -359,11 +331,7 @@ def addresses_of(given: str | None, environment: Mapping[str, str]) -> tuple[str
 
 
 def realm_of(environment: Mapping[str, str]) -> str | None:
-    """Return the Kerberos realm of the resource managers, or None if it is not configured.
-
-    Raises:
-        ConfigurationError: Hadoop's settings files cannot be read.
-    """
+    """Return the Kerberos realm of the resource managers, or None if it is not configured."""
     principal = _site(environment).get(f"{_PREFIX}principal", "")
     return principal.partition("@")[2] or None
 
@@ -442,11 +410,7 @@ def _send(
     timeout: tuple[float, float],
     **more: Any,  # noqa: ANN401 - passed on
 ) -> requests.Response:
-    """Send one request with the environment's proxies and certificates.
-
-    Raises:
-        OSError: the request failed, or the whole answer took longer than the sum of the time-outs.
-    """
+    """Send one request with the environment's proxies and certificates."""
 
     def request() -> requests.Response:
         with _session() as session:
@@ -477,11 +441,7 @@ def _tags(app: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
-    """Raise ClusterUnavailableError if the code in the `with` block cannot parse the answer.
-
-    Raises:
-        ClusterUnavailableError: the answer has an unknown form.
-    """
+    """Raise ClusterUnavailableError if the code in the `with` block cannot parse the answer."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
