@@ -27,7 +27,7 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
 )
 from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
-from airflow_hiveacid.operators.submission.clusters.yarn import ORDER_S
+from airflow_hiveacid.operators.submission.clusters.http import ORDER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping

@@ -20,7 +20,6 @@ import getpass
 import os
 import re
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -35,19 +34,26 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.operators.submission.clusters.http import (
+    QUESTION_S,
+    certificates,
+    new_session,
+    parsing,
+    read_log,
+)
 from airflow_hiveacid.operators.submission.clusters.log_tail import (
     LOG_BYTES,
     LOG_S,
     LOGIN_IN_URL,
     NewLines,
-    body_of,
     last_contents,
     new_contents,
 )
 from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from requests.auth import AuthBase
 
@@ -56,11 +62,6 @@ _UNDEFINED: Final = "UNDEFINED"
 _WAITING: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED")
 _ENDED: Final = ("FINISHED", "FAILED", "KILLED")
 _ALIVE: Final = (*_WAITING, "RUNNING")
-
-_QUESTION_S: Final = (5.0, 30.0)  # connect time-out, read time-out
-# Airflow ends a killed task five seconds after the signal.
-ORDER_S: Final = (1.0, 1.0)
-"""Connect and read time-outs of an urgent request to kill an application."""
 
 _SHORTEST_S: Final = 0.1
 
@@ -162,11 +163,11 @@ class ResourceManager:
         answer = self._ask("GET", f"apps/{application_id}", asked)
         if answer.status_code == requests.codes.not_found:
             return None
-        with _of_form(answer, asked):
+        with _parsing(answer, asked):
             return YarnApplication.read(answer.json()["app"])
 
     def find(
-        self, tag: str, timeout: tuple[float, float] = _QUESTION_S
+        self, tag: str, timeout: tuple[float, float] = QUESTION_S
     ) -> tuple[YarnApplication, ...]:
         """Return the unfinished applications with this tag.
 
@@ -177,14 +178,14 @@ class ResourceManager:
         asked = f"the applications with the tag {tag}"
         path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
         answer = self._ask("GET", path, asked, timeout=timeout)
-        with _of_form(answer, asked):
+        with _parsing(answer, asked):
             found = (answer.json()["apps"] or {}).get("app") or ()
             # If there is only one application, some releases do not return a list.
             listed = [found] if isinstance(found, dict) else found
             tagged = [one for one in listed if tag in _tags(one)]
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
-    def end(self, application_id: str, timeout: tuple[float, float] = _QUESTION_S) -> None:
+    def end(self, application_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
         """Ask YARN to kill an application; do nothing if it has ended or is unknown."""
         self._ask(
             "PUT",
@@ -243,7 +244,7 @@ class ResourceManager:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = _QUESTION_S,
+        timeout: tuple[float, float] = QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
         troubles, is_refused = [], False
@@ -284,12 +285,11 @@ class ResourceManager:
             "allow_redirects": auth is None or isinstance(auth, Negotiate),
             **_way(url),
         }
-
-        def read() -> bytes:
-            with _session() as session:
-                return body_of(session.get(url, stream=True, **more))
-
-        return bounded(read, timeout_s=timeout_s, name="hiveacid-yarn")
+        return read_log(
+            lambda session: session.get(url, stream=True, **more),
+            timeout_s=timeout_s,
+            name="hiveacid-yarn",
+        )
 
     def _login_for(self, url: str) -> AuthBase | None:
         """Return the login for a node's URL, or None if the node must not receive our login.
@@ -301,7 +301,7 @@ class ResourceManager:
         auth = self.auth or Negotiate()
         if isinstance(auth, Negotiate):
             return auth
-        with _session() as session:
+        with new_session() as session:
             is_own = any(not session.should_strip_auth(one, url) for one in self.addresses)
         return auth if is_own else None
 
@@ -386,21 +386,9 @@ def _user() -> str | None:
         return None
 
 
-def _session() -> requests.Session:
-    """Return a session without ~/.netrc.
-
-    Logins in ~/.netrc are for different servers. If a standby redirects, the wrong server could
-    receive a login of ~/.netrc.
-    """
-    session = requests.Session()
-    session.trust_env = False
-    return session
-
-
 def _way(url: str) -> dict[str, Any]:
     """Return the environment's proxies and certificates for a URL, as arguments of `requests`."""
-    bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    return {"proxies": get_environ_proxies(url), "verify": bundle or True}
+    return {"proxies": get_environ_proxies(url), "verify": certificates()}
 
 
 def _send(
@@ -413,7 +401,7 @@ def _send(
     """Send one request with the environment's proxies and certificates."""
 
     def request() -> requests.Response:
-        with _session() as session:
+        with new_session() as session:
             return session.request(verb, url, timeout=timeout, **_way(url), **more)
 
     # The time-outs of `requests` limit each read, but not the time for the whole answer.
@@ -439,14 +427,6 @@ def _tags(app: Mapping[str, Any]) -> list[str]:
     return str(app.get("applicationTags") or "").split(",")
 
 
-@contextmanager
-def _of_form(answer: requests.Response, asked: str) -> Iterator[None]:
-    """Raise ClusterUnavailableError if the code in the `with` block cannot parse the answer."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ClusterUnavailableError(
-            kind=ClusterKind.YARN,
-            asked=asked,
-            reason=f"its answer {beginning_of(answer.text, 200)!r} has an unknown form",
-        ) from error
+def _parsing(answer: requests.Response, asked: str) -> AbstractContextManager[None]:
+    problem = f"its answer {beginning_of(answer.text, 200)!r} has an unknown form"
+    return parsing(ClusterKind.YARN, asked, problem)
