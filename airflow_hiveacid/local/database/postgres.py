@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
-from airflow_hiveacid.local.processes.lifetime import Server
 from airflow_hiveacid.local.processes.process import (
     Command,
     ProcessRecord,
+    Server,
     birth_of,
     free_port,
     kill,

@@ -32,10 +32,10 @@ from airflow_hiveacid.local.errors import (
 )
 from airflow_hiveacid.local.metastore.distribution import Distribution, fetch
 from airflow_hiveacid.local.metastore.thrift_probe import answers
-from airflow_hiveacid.local.processes.lifetime import Server
 from airflow_hiveacid.local.processes.process import (
     Command,
     ProcessRecord,
+    Server,
     birth_of,
     free_port,
     is_port_free,

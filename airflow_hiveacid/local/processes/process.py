@@ -1,4 +1,4 @@
-"""Records with which any program can identify a server process, even after a reboot.
+"""Servers, and records with which any program can identify their processes, even after a reboot.
 
 The system may reuse the process ID of a server. But the ID and the start time together identify one
 process. `ProcessRecord` stores both in a small JSON file next to the server's data. So `down` in a
@@ -14,13 +14,15 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
 
 _POLL_S: Final = 0.05
 _STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the program name
@@ -30,6 +32,32 @@ _START_FIELD: Final = 19
 # its parent reads its status. PostgreSQL treats a zombie as a running server. This mapping is
 # global, because any object of this process may have started the child.
 _CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
+
+
+class Server(ABC):
+    """A server that can be started and stopped, also as a context manager."""
+
+    @abstractmethod
+    def start(self) -> object:
+        """Start the server, unless it already runs."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop the server, if it runs."""
+
+    def __enter__(self) -> Self:
+        """Start the server."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the server."""
+        self.stop()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
-from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, LOGIN_IN_URL
-from airflow_hiveacid.operators.submission.log_line import log_line
+from airflow_hiveacid.operators.submission.clusters.log_tail import (
+    LAST_LINES,
+    LOGIN_IN_URL,
+    log_line,
+)
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES
-from airflow_hiveacid.operators.submission.log_line import log_line
+from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, log_line
 
 if TYPE_CHECKING:
     import subprocess

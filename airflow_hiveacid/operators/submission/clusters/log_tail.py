@@ -1,4 +1,4 @@
-r"""Parts of a container's log: its end, or the lines since an earlier part.
+r"""Parts of a driver's log: its end, the lines since an earlier part, or one line.
 
 Input is a server's answer, which is read with limits of time and size. Output is bytes without a
 line that is cut, because a cut line may contain a part of a secret, which no filter recognizes.
@@ -23,6 +23,8 @@ from typing import Any, Final
 
 import requests
 
+from airflow_hiveacid.format.printable import printable
+
 LAST_LINES: Final = 20
 """The number of a driver's last lines that a task's log shows."""
 
@@ -43,6 +45,14 @@ _STAMP: Final = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\
 _SECOND: Final = timedelta(seconds=1)
 _CHUNK: Final = 64 * 1024
 _UNKNOWN: Final = "the answer has an unknown form"
+_LINE: Final = re.compile(
+    r"(?:\d\d/\d\d/\d\d |\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?"
+    r" (TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL) (.+)",
+    re.DOTALL,
+)
+_METHODS: Final = {"WARN": "warning", "WARNING": "warning"} | dict.fromkeys(
+    ("ERROR", "FATAL", "CRITICAL"), "error"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,3 +211,30 @@ def _stamp_of(line: bytes) -> tuple[datetime, int]:
     if found is None:
         raise OSError(_UNKNOWN)
     return datetime.fromisoformat(f"{found[1].decode()}{found[2].decode()}"), found.end()
+
+
+def leveled(line: str) -> tuple[str, str]:
+    """Return the name of a logger's method for a line's level, and the line without time and level.
+
+    A line without them has the level INFO. Lines below INFO have it, too: a user who asked Spark
+    for them wants to see them.
+
+    Example:
+        >>> leveled("19:05:41 ERROR merge failed: see the error")
+        ('error', 'merge failed: see the error')
+        >>> leveled("26/11/27 19:05:41 WARN NativeCodeLoader: no library")
+        ('warning', 'NativeCodeLoader: no library')
+        >>> leveled("a line of a user's program")
+        ('info', "a line of a user's program")
+    """
+    match = _LINE.fullmatch(line)
+    return ("info", line) if match is None else (_METHODS.get(match[1], "info"), match[2])
+
+
+def log_line(log: Any, line: str) -> None:  # noqa: ANN401 - of `logging` or of Airflow
+    """Log a line of a driver at its level, with names of other clients escaped.
+
+    Airflow's log adds time and level to each line, and filters lines by their level.
+    """
+    method, text = leveled(line)
+    getattr(log, method)("%s", printable(text, keep="\t"))
