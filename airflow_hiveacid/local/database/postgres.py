@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
-from airflow_hiveacid.local.processes.process import (
+from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
     Server,

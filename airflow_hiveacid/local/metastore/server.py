@@ -32,7 +32,7 @@ from airflow_hiveacid.local.errors import (
 )
 from airflow_hiveacid.local.metastore.distribution import Distribution, fetch
 from airflow_hiveacid.local.metastore.thrift_probe import answers
-from airflow_hiveacid.local.processes.process import (
+from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
     Server,
