@@ -152,7 +152,7 @@ _LOOK: Final = (
     Command(
         name="health",
         help="show deltas, sizes and leftovers of each partition, and whether it is due",
-        function="health:health",
+        function="explain:health",
         arguments=(TABLE, PARTITION, *_THRESHOLDS, OUTPUT),
     ),
     Command(
@@ -309,7 +309,7 @@ _MAINTAIN: Final = (
     Command(
         name="own",
         help="record that a table owns its directory, after a move or restore of a metastore",
-        function="own:own",
+        function="clean:own",
         description=(
             "Record that the table of this metastore owns its directory, so that maintenance works"
             " on it, and not the table of another metastore or of an earlier name. Use this only if"

@@ -1,7 +1,7 @@
-"""The command `clean`, which cleans a table or plans the cleaning, as `HiveAcidCleanOperator`.
+"""The commands `clean`, which works as `HiveAcidCleanOperator`, and `own`.
 
-The command needs no Spark, because a cleaning only lists directories, calls the metastore and
-removes files.
+`own` records that a table owns its directory, after a move or restore of a metastore. The commands
+need no Spark, because they only list directories, call the metastore, and write or remove files.
 """
 
 from __future__ import annotations
@@ -73,3 +73,18 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
         field("why", wraps=True),
     )
     yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
+
+
+def own(options: argparse.Namespace) -> Iterator[str]:
+    """Record that this metastore's table owns its directory; yield the earlier owner, if any."""
+    from airflow_hiveacid.maintenance.ownership import take_ownership  # noqa: PLC0415 - pyarrow
+
+    with cli_metastore.connected(options) as client:
+        table = client.get_table(options.table)
+        before = take_ownership(client, table)
+    earlier = "" if before is None else str(before)
+    foot = f"{table.ref} owns {table.location} now"
+    if earlier:
+        foot += f"; the owner was {earlier}"
+    record = {"table": str(table.ref), "location": table.location, "earlier_owner": earlier}
+    yield shown(Answer(records=[record], foot=foot, is_text=True), options.output)

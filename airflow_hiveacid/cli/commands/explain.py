@@ -1,18 +1,17 @@
-"""The command `explain`: why a table is not compacted or not cleaned.
+"""The commands `health` and `explain`: which partitions are due, and what prevents the work.
 
-Input is a metastore and a table. Output is findings: first problems that block, then work that is
-due, then information. The command uses the functions of sensors and cleaning to read thresholds,
-queue entries, transactions and locks. It changes nothing.
+Input is a metastore and a table. `health` yields measurements of partitions. `explain` yields
+findings: first problems that block, then work that is due, then information. The commands use the
+functions of sensors and cleaning, and change nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.commands.health import given_thresholds
-from airflow_hiveacid.cli.output import Answer, field, shown
+from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
@@ -26,6 +25,7 @@ from airflow_hiveacid.operators.collecting.findings import (
     lock_findings,
 )
 from airflow_hiveacid.operators.reporting.plan_text import size_text
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 
 if TYPE_CHECKING:
@@ -37,6 +37,36 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 
 
+_HEALTH_COLUMNS: Final = (
+    partition(),
+    Column(head="base", text=lambda record: size_text(record["base_bytes"]), is_number=True),
+    count("deltas", "delta_count"),
+    Column(
+        head="size",
+        text=lambda record: size_text(record["delta_bytes"] + record["delete_delta_bytes"]),
+        is_number=True,
+    ),
+    Column(head="of base", text=lambda record: _share(record["delta_ratio"]), is_number=True),
+    count("obsolete"),
+    count("aborted"),
+    field("due", "why", wraps=True),
+)
+
+
+def health(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the measurements of each partition, and why it is due, or paused after failures."""
+    from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
+
+    name = None if options.partition is None else str(options.partition)
+    found = look(
+        cli_metastore.endpoint_of(options), str(options.table), name, _given_thresholds(options)
+    )
+    due = {one.health.partition: one.record()["why"] for one in found.due}
+    due |= found.paused
+    records = [{**one.record(), "why": due.get(one.partition)} for one in found.healths]
+    yield shown(Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(found)), options.output)
+
+
 def explain(options: argparse.Namespace) -> Iterator[str]:
     """Yield the findings about a table.
 
@@ -44,7 +74,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         NotTransactionalError: the table is not transactional.
         HiveAcidError: the table does not exist or cannot be listed.
     """
-    given = given_thresholds(options)
+    given = _given_thresholds(options)
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
@@ -73,6 +103,18 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
     kind = table.kind.value.replace("_", " ")
     head = f"{table.ref}: {kind} table at {table.location}"
     yield shown(Answer(records=records, columns=columns, head=head), options.output)
+
+
+def _given_thresholds(options: argparse.Namespace) -> GivenThresholds:
+    return GivenThresholds(
+        delta_count=options.delta_count,
+        delta_ratio=options.delta_ratio,
+        also_when=options.also_when,
+    )
+
+
+def _share(ratio: float | None) -> str:
+    return "" if ratio is None else f"{100 * ratio:.1f} %"
 
 
 def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
