@@ -56,10 +56,10 @@ class Command:
 
     def load(self) -> Callable[[argparse.Namespace], Iterator[str]]:
         """Import and return the function."""
-        found: Callable[[argparse.Namespace], Iterator[str]] = named(
+        function: Callable[[argparse.Namespace], Iterator[str]] = named(
             f"airflow_hiveacid.cli.commands.{self.function}"
         )
-        return found
+        return function
 
 
 _VERSION_NAMES: Final = ("version", "timestamp", "tag")

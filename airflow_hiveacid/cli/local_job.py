@@ -44,8 +44,8 @@ def local_session(name: str) -> SparkSession:
 
     # Spark starts the `python3` on PATH, so change PATH. A Spark setting with this Python's path
     # would also apply on the nodes of a cluster, where the path does not exist.
-    here = Path(sys.executable).parent
-    os.environ["PATH"] = f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    folder = Path(sys.executable).parent
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return open_session(name)
 
 

@@ -55,17 +55,17 @@ def settings_of(options: argparse.Namespace) -> MetastoreSettings:
         ConfigurationError: options are invalid or mutually exclusive, or there is no such
             connection.
     """
-    given = {name: getattr(options, name) for name in METASTORE_NAMES}
-    given = {name: value for name, value in given.items() if value is not None}
+    values = {name: getattr(options, name) for name in METASTORE_NAMES}
+    values = {name: value for name, value in values.items() if value is not None}
     if options.conn_id is not None:
-        if given:
-            raise ConfigurationError(f"--conn-id cannot be used with {option_name(min(given))}")
+        if values:
+            raise ConfigurationError(f"--conn-id cannot be used with {option_name(min(values))}")
         return _of_connection(options.conn_id)
     fields = ConnectionFields(
         conn_id="command line",
-        host=metastore_text(given.pop("metastore", None)),
-        login=given.pop("user", None),
-        extra=given,
+        host=metastore_text(values.pop("metastore", None)),
+        login=values.pop("user", None),
+        extra=values,
     )
     return parse_settings(fields)
 

@@ -74,23 +74,25 @@ def parser(prog: str = "hiveacid") -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND", prog=prog)
     for command in COMMANDS:
         positional = [_shown(a) for a in command.arguments if a.is_positional]
-        one = commands.add_parser(
+        subparser = commands.add_parser(
             command.name,
             help=command.help,
             description=command.description or f"{command.help[0].upper()}{command.help[1:]}.",
             usage=" ".join((prog, command.name, *positional, "[options]")),
         )
-        _add(one, command.arguments)
+        _add(subparser, command.arguments)
         if command.calls_metastore:
-            group = one.add_argument_group("metastore", "the options of an Airflow connection")
+            group = subparser.add_argument_group(
+                "metastore", "the options of an Airflow connection"
+            )
             _add(group, (CONNECTION, *METASTORE))
-        one.set_defaults(command=command)
+        subparser.set_defaults(command=command)
     return top
 
 
 def _add(to: argparse._ActionsContainer, arguments: Iterable[Argument]) -> None:
-    for one in arguments:
-        to.add_argument(*one.names, **one.settings)
+    for argument in arguments:
+        to.add_argument(*argument.names, **argument.settings)
 
 
 def _shown(positional: Argument) -> str:
@@ -146,10 +148,10 @@ def _check_output(out: TextIO | None) -> None:
 def _check_choices(command: Command, options: argparse.Namespace) -> None:
     """Check mutually exclusive arguments, because Airflow's arguments cannot declare them."""
     for names, needed in ((command.at_most_one, False), (command.exactly_one, True)):
-        given = [option_name(name) for name in names if getattr(options, name) is not None]
-        if len(given) > 1:
-            raise ConfigurationError(f"{given[1]} cannot be used with {given[0]}")
-        if needed and names and not given:
+        options_given = [option_name(name) for name in names if getattr(options, name) is not None]
+        if len(options_given) > 1:
+            raise ConfigurationError(f"{options_given[1]} cannot be used with {options_given[0]}")
+        if needed and names and not options_given:
             raise ConfigurationError(f"give one of {', '.join(map(option_name, names))}")
 
 

@@ -112,19 +112,19 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
         table = client.get_source(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
-        wanted, version = options.partition, version_of(options)
+        partition, version = options.partition, version_of(options)
         if holds_files or not version.is_now:
-            with read_transaction(client, table, wanted) as txn:
-                view = view_of(client, table, wanted, txn.snapshot)
+            with read_transaction(client, table, partition) as txn:
+                view = view_of(client, table, partition, txn.snapshot)
                 yield view if version.is_now else _as_of(client, table, view, txn, version)
             return
-        yield view_of(client, table, wanted, snapshot_now(client, [table.ref]))
+        yield view_of(client, table, partition, snapshot_now(client, [table.ref]))
 
 
 def version_of(options: argparse.Namespace) -> VersionSpec:
     """Return the version that the options select; by default the current version."""
-    found: VersionSpec = options.version or options.timestamp or options.tag or PRESENT
-    return found
+    version: VersionSpec = options.version or options.timestamp or options.tag or PRESENT
+    return version
 
 
 def absolute(location: str) -> str:
@@ -211,12 +211,12 @@ def view_of(
         title=str(table.ref),
         roots=tuple(
             ShownRoot(
-                location=found.location,
-                partition=found.name,
-                storage=found.storage or table.storage,
-                columns=found.columns,
+                location=partition.location,
+                partition=partition.name,
+                storage=partition.storage or table.storage,
+                columns=partition.columns,
             )
-            for found in _partitions(client, table, wanted)
+            for partition in _partitions(client, table, wanted)
         ),
         columns=table.columns,
         partition_columns=table.partition_columns,
@@ -236,7 +236,7 @@ def _partitions(
         return client.list_partitions(table)
     if not table.is_partitioned:
         raise ConfigurationError(f"{table.ref} is not partitioned; omit --partition")
-    found = client.get_partitions(table, [wanted])
-    if not found:
+    partitions = client.get_partitions(table, [wanted])
+    if not partitions:
         raise PartitionNotFoundError(table=table.ref, partition=wanted)
-    return found
+    return partitions

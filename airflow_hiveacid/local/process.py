@@ -129,14 +129,14 @@ def birth_of(pid: int) -> str | None:
 
 
 def _birth_by_ps(pid: int) -> str | None:
-    found = subprocess.run(
+    process = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 -- the path of ps differs by system
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
-    return found.stdout.strip() or None
+    return process.stdout.strip() or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,13 +67,13 @@ def check(options: argparse.Namespace) -> Iterator[str]:
     steps = _STEPS if options.job_in is None else (*_STEPS, _JOB)
     for step in steps:
         try:
-            found, is_ok = step.run(options), True
+            result, is_ok = step.run(options), True
         except HiveAcidError as error:
-            found, is_ok = str(error), False
+            result, is_ok = str(error), False
             failed.append(error)
-        records.append({"step": step.name, "is_ok": is_ok, "found": found})
+        records.append({"step": step.name, "is_ok": is_ok, "found": result})
         if options.output == "table":
-            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {printable(found)}\n"
+            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {printable(result)}\n"
     if options.output != "table":
         columns = (field("step"), field("is_ok"), field("found"))
         yield shown(Answer(records=records, columns=columns), options.output)
@@ -86,11 +86,11 @@ def _metastore(options: argparse.Namespace) -> str:
 
     answering, failures = server_states(cli_metastore.endpoint_of(options))
     with cli_metastore.connected(options) as client:
-        found = (
+        summary = (
             f"a Hive {client.generation.value} metastore answers at {', '.join(answering)}; its"
             f" transactions time out after {client.txn_timeout_s:.0f} s"
         )
-    return "; ".join((found, *map(str, failures)))
+    return "; ".join((summary, *map(str, failures)))
 
 
 def _settings(options: argparse.Namespace) -> str:
@@ -120,10 +120,10 @@ def _java(_: argparse.Namespace) -> str:
 
 def _spark(options: argparse.Namespace) -> str:
     program = _spark_submit(options)
-    found = _SPARK_VERSION.search(_output_of([program, "--version"], _bin_dir(options)))
-    if found is None:
+    match = _SPARK_VERSION.search(_output_of([program, "--version"], _bin_dir(options)))
+    if match is None:
         raise ConfigurationError(f"{program} --version does not print a version of Spark")
-    return f"Spark {found[1]} ({program})"
+    return f"Spark {match[1]} ({program})"
 
 
 def _spark_submit(options: argparse.Namespace) -> str:
@@ -140,14 +140,15 @@ def _spark_submit(options: argparse.Namespace) -> str:
 
 def _bin_dir(options: argparse.Namespace) -> str | None:
     """Return the directory of spark-submit that operators use, or None for PATH."""
-    found: str | None = options.spark_bin_dir
-    if not found and options.conn_id is None:
-        found = os.environ.get(_BIN_DIR_VARIABLE)  # without Airflow, only this setting can be read
-    elif not found:
+    directory: str | None = options.spark_bin_dir
+    if not directory and options.conn_id is None:
+        # Without Airflow, only this setting can be read.
+        directory = os.environ.get(_BIN_DIR_VARIABLE)
+    elif not directory:
         from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
 
-        found = conf.get("hiveacid", "spark_bin_dir", fallback=None)
-    return str(user_path(found)) if found else None
+        directory = conf.get("hiveacid", "spark_bin_dir", fallback=None)
+    return str(user_path(directory)) if directory else None
 
 
 def _result_dir(options: argparse.Namespace) -> str:
@@ -224,7 +225,7 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
     path = os.environ.get("PATH", os.defpath)
     first = "" if bin_dir is None else f"{bin_dir}{os.pathsep}"
     try:
-        done = subprocess.run(  # noqa: S603 - programs that the user has configured
+        process = subprocess.run(  # noqa: S603 - programs that the user has configured
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -236,10 +237,12 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
-    if done.returncode:
-        lines = done.stdout.strip().splitlines() or ["no output"]
-        raise ConfigurationError(f"{' '.join(command)} ended with {done.returncode}: {lines[-1]}")
-    return done.stdout
+    if process.returncode:
+        lines = process.stdout.strip().splitlines() or ["no output"]
+        raise ConfigurationError(
+            f"{' '.join(command)} ended with {process.returncode}: {lines[-1]}"
+        )
+    return process.stdout
 
 
 _STEPS: Final = (

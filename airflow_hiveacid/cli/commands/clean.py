@@ -36,34 +36,35 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
         {
             "partition": outcome.partition,
             "action": action,
-            "path": one.path,
-            "size_bytes": one.size_bytes,
-            "why": one.why,
+            "path": path.path,
+            "size_bytes": path.size_bytes,
+            "why": path.why,
         }
         for outcome in outcomes
-        for action, found in (("remove", outcome.removed), ("keep", outcome.kept))
-        for one in found
+        for action, paths in (("remove", outcome.removed), ("keep", outcome.kept))
+        for path in paths
     ]
     unknown = [(outcome, outcome.unknown) for outcome in outcomes if outcome.unknown is not None]
-    found_unknown = sum(found.count for _, found in unknown)
-    known = len(records)
+    unknown_count = sum(unknown_paths.count for _, unknown_paths in unknown)
+    known_count = len(records)
     records += [
         {
             "partition": outcome.partition,
             "action": "none",
-            "path": one.path,
-            "size_bytes": one.size_bytes,
-            "why": f"unknown: {unknown_text(asdict(one))}",
+            "path": path.path,
+            "size_bytes": path.size_bytes,
+            "why": f"unknown: {unknown_text(asdict(path))}",
         }
-        for outcome, found in unknown
-        for one in found.largest
+        for outcome, unknown_paths in unknown
+        for path in unknown_paths.largest
     ]
-    removed = [one for one in records if one["action"] == "remove"]
-    size = size_text(sum(one["size_bytes"] for one in removed)) or "0 B"
+    removed = [record for record in records if record["action"] == "remove"]
+    size = size_text(sum(record["size_bytes"] for record in removed)) or "0 B"
     would = "would be removed" if options.dry_run else "removed"
     foot = (
         f"{options.table}: {several(len(removed), 'path')} ({size}) {would},"
-        f" {known - len(removed)} kept" + (f", {found_unknown:,} unknown" if found_unknown else "")
+        f" {known_count - len(removed)} kept"
+        + (f", {unknown_count:,} unknown" if unknown_count else "")
     )
     columns = (
         partition(),
@@ -81,8 +82,8 @@ def own(options: argparse.Namespace) -> Iterator[str]:
 
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
-        before = take_ownership(client, table)
-    earlier = "" if before is None else str(before)
+        earlier_owner = take_ownership(client, table)
+    earlier = "" if earlier_owner is None else str(earlier_owner)
     foot = f"{table.ref} owns {table.location} now"
     if earlier:
         foot += f"; the owner was {earlier}"

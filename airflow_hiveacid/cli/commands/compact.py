@@ -28,7 +28,7 @@ def plan(options: argparse.Namespace) -> Iterator[str]:
     with cli_metastore.connected(options) as client:
         spec = _spec(options, plan_only=True)
         outcomes = plan_table(client, client.get_table(TableRef.parse(spec.target)), spec)
-    yield shown(_answer([to_json(one) for one in outcomes], is_plan=True), options.output)
+    yield shown(_answer([to_json(outcome) for outcome in outcomes], is_plan=True), options.output)
 
 
 def compact(options: argparse.Namespace) -> Iterator[str]:

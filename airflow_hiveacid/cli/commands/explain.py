@@ -58,13 +58,16 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     from airflow_hiveacid.hooks.health import look  # noqa: PLC0415 - needs Thrift and pyarrow
 
     name = None if options.partition is None else str(options.partition)
-    found = look(
+    table_health = look(
         cli_metastore.endpoint_of(options), str(options.table), name, _given_thresholds(options)
     )
-    due = {one.health.partition: one.record()["why"] for one in found.due}
-    due |= found.paused
-    records = [{**one.record(), "why": due.get(one.partition)} for one in found.healths]
-    yield shown(Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(found)), options.output)
+    due = {entry.health.partition: entry.record()["why"] for entry in table_health.due}
+    due |= table_health.paused
+    records = [
+        {**entry.record(), "why": due.get(entry.partition)} for entry in table_health.healths
+    ]
+    answer = Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(table_health))
+    yield shown(answer, options.output)
 
 
 def explain(options: argparse.Namespace) -> Iterator[str]:
@@ -74,25 +77,25 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         NotTransactionalError: the table is not transactional.
         HiveAcidError: the table does not exist or cannot be listed.
     """
-    given = _given_thresholds(options)
+    thresholds = _given_thresholds(options)
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
-        facts = facts_of(client, table, counts_rows=given.counts_rows)
+        facts = facts_of(client, table, counts_rows=thresholds.counts_rows)
         findings = [
-            *compaction_findings(client, facts, given.policy_for(table)),
+            *compaction_findings(client, facts, thresholds.policy_for(table)),
             *lock_findings(facts.locks),
             *_cleaning(client, table),
         ]
     records = [
         {
-            "about": one.about,
-            "state": one.urgency.name.lower(),
-            "finding": one.what,
-            "remedy": one.remedy,
+            "about": finding.about,
+            "state": finding.urgency.name.lower(),
+            "finding": finding.what,
+            "remedy": finding.remedy,
         }
-        for one in sorted(capped(findings), key=lambda one: one.urgency)
+        for finding in sorted(capped(findings), key=lambda finding: finding.urgency)
     ]
     columns = (
         field("about"),
@@ -131,9 +134,9 @@ def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
         return
     spec = CleanSpec(target=str(table.ref), plan_only=True)
     outcomes = clean_table(client, spec, lambda _: None)
-    removed = [one for outcome in outcomes for one in outcome.removed]
+    removed = [path for outcome in outcomes for path in outcome.removed]
     if removed:
-        size = size_text(sum(one.size_bytes for one in removed)) or "0 B"
+        size = size_text(sum(path.size_bytes for path in removed)) or "0 B"
         yield Finding(
             about="cleaning",
             urgency=Urgency.DUE,
@@ -147,7 +150,7 @@ def _cleaning(client: MetastoreClient, table: TableInfo) -> Iterator[Finding]:
 
 def _kept(outcomes: Sequence[CleaningOutcome]) -> Iterator[Finding]:
     waited_for = {r for outcome in outcomes for r in outcome.waited_for}
-    paths = Counter(one.why for outcome in outcomes for one in outcome.kept)
+    paths = Counter(path.why for outcome in outcomes for path in outcome.kept)
     for why, number in paths.items():
         by_reader = [r for r in waited_for if why.startswith(str(r))]
         yield Finding(

@@ -44,13 +44,13 @@ def restore(options: argparse.Namespace) -> Iterator[str]:
         require_pyspark("HiveAcidRestoreOperator")
     with cli_metastore.connected(options) as client:
         if options.dry_run:
-            found = _planned(client, ref, version)
-            changes = any(one.how is not Way.NOTHING for one in found)
+            partitions = _planned(client, ref, version)
+            changes = any(partition.how is not Way.NOTHING for partition in partitions)
             status = "planned" if changes else "nothing_to_do"
             body: dict[str, Any] = {
                 "table": str(ref),
                 "status": status,
-                "restore": [to_json(one) for one in found],
+                "restore": [to_json(partition) for partition in partitions],
             }
         else:
             result = _restored(client, endpoint, ref, version)
@@ -71,8 +71,8 @@ def outcome_text(body: dict[str, Any], version: str) -> str:
         >>> print(outcome_text({"table": "db.t", "status": "nothing_to_do"}, "version 3"))
         db.t: restore to version 3: nothing to do
     """
-    by = f" as version {body['write_id']}" if body.get("write_id") else ""
-    head = f"{body['table']}: restore to {version}: {body['status'].replace('_', ' ')}{by}"
+    suffix = f" as version {body['write_id']}" if body.get("write_id") else ""
+    head = f"{body['table']}: restore to {version}: {body['status'].replace('_', ' ')}{suffix}"
     return "\n".join((head, *restore_lines(body)))
 
 
@@ -99,16 +99,18 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     """
     from airflow_hiveacid.cli.rows import rows_by_write  # noqa: PLC0415 - needs pyarrow
 
-    (found,) = [one for one in view.roots if one.partition == root.info.name]
-    now = rows_by_write(replace(view, write_ids=past.now), replace(found, state=root.now))
-    then = rows_by_write(replace(view, write_ids=past.then), replace(found, state=root.then))
+    (root_view,) = [entry for entry in view.roots if entry.partition == root.info.name]
+    rows_now, rows_then = (
+        rows_by_write(replace(view, write_ids=write_ids), replace(root_view, state=state))
+        for write_ids, state in ((past.now, root.now), (past.then, root.then))
+    )
     is_plain = view.kind is TransactionalKind.INSERT_ONLY
     stay = 0
     if not is_plain:
-        stay = sum(n for w, n in now.items() if w < 1 or past.then.is_visible(WriteId(w)))
+        stay = sum(n for w, n in rows_now.items() if w < 1 or past.then.is_visible(WriteId(w)))
     return RestoredPartition.of(
-        come=then.total() - stay,
-        go=now.total() - stay,
+        come=rows_then.total() - stay,
+        go=rows_now.total() - stay,
         stay=stay,
         is_plain=is_plain,
         partition=str(root.info.name),

@@ -94,13 +94,13 @@ def make(
     programs = home / "bin"
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED
-    wanted = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
+    packages = (*requirements(pyspark), *(S3_LIBRARIES if with_s3 else ()))
     if not (programs / "python").exists():
         yield f"creating {home} with {python}\n"
         _run([python, "-m", "venv", str(home)])
-    yield f"installing {' '.join(wanted)} (takes some minutes the first time)\n"
+    yield f"installing {' '.join(packages)} (takes some minutes the first time)\n"
     pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install"]
-    _run([*pip, "--quiet", *wanted])
+    _run([*pip, "--quiet", *packages])
     yield (
         "done. Set on every Airflow worker, in its configuration or environment:\n"
         f"  export AIRFLOW__HIVEACID__SPARK_BIN_DIR={programs}\n"
@@ -161,14 +161,14 @@ def pack(directory: str, archive: str) -> Iterator[str]:
     except (OSError, KeyError) as error:
         raise ConfigurationError(f"there is no environment to pack in {home}: {error}") from error
     yield f"packing {home} without Spark into {target}\n"
-    made = target.with_name(f"{target.name}.new")
+    scratch = target.with_name(f"{target.name}.new")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(made, "w:gz", compresslevel=_LEVEL) as packed:
+        with tarfile.open(scratch, "w:gz", compresslevel=_LEVEL) as packed:
             for name in _FOLDERS:
                 if (home / name).exists():
                     packed.add(home / name, arcname=name, filter=_packed)
-        made.replace(target)
+        scratch.replace(target)
     except OSError as error:
         raise ConfigurationError(f"cannot write {target}: {error}") from error
     yield (
@@ -183,15 +183,15 @@ def pack(directory: str, archive: str) -> Iterator[str]:
 
 def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = Path(entry.name).parts
-    below = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else ()
-    package = below[0].partition("-")[0] if below else ""
+    module_path = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else ()
+    package = module_path[0].partition("-")[0] if module_path else ""
     is_program = parts[:1] == ("bin",) and len(parts) > 1 and not parts[1].startswith("python")
     return None if package in _NOT_PACKED or is_program or "__pycache__" in parts else entry
 
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
+        process = subprocess.run(  # noqa: S603 - a list of our own, and the user's own program
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -201,6 +201,6 @@ def _run(command: list[str]) -> None:
         )
     except OSError as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error}") from error
-    if done.returncode:
-        end = " | ".join(done.stdout.splitlines()[-_LAST_LINES:])
-        raise ConfigurationError(f"`{' '.join(command)}` ended with {done.returncode}: {end}")
+    if process.returncode:
+        end = " | ".join(process.stdout.splitlines()[-_LAST_LINES:])
+        raise ConfigurationError(f"`{' '.join(command)}` ended with {process.returncode}: {end}")

@@ -83,8 +83,8 @@ class S3aJars:
         """
         digest = hashlib.sha256(self.pom.encode()).hexdigest()[:12]
         folder = (cache or cache_dir()) / f"s3a-{self.hadoop}-{digest}"
-        what = f"the S3A jars of Hadoop {self.hadoop}"
-        jars = fetch_class_path(folder, self.pom, what, progress=progress)
+        jar_names = f"the S3A jars of Hadoop {self.hadoop}"
+        jars = fetch_class_path(folder, self.pom, jar_names, progress=progress)
         return tuple(j for j in jars if not any(part in str(j) for part in self.left_to_host))
 
 

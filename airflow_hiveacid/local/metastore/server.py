@@ -296,11 +296,11 @@ class LocalMetastore(Server):
         return True
 
     def _keep_schema(self, distribution: Distribution) -> None:
-        kept = _empty_database(distribution)
-        scratch = kept.with_name(f"{kept.name}.{os.getpid()}")
+        template = _empty_database(distribution)
+        scratch = template.with_name(f"{template.name}.{os.getpid()}")
         try:
             shutil.copytree(self.config.derby_dir, scratch)
-            scratch.rename(kept)
+            scratch.rename(template)
         except OSError as error:  # a different process stored a copy first, or the disk is full
             self._progress(f"no copy of the empty database is kept: {error}")
             shutil.rmtree(scratch, ignore_errors=True)
@@ -314,8 +314,8 @@ class LocalMetastore(Server):
                 self._serve_on(port, distribution)
             except ServerStartError as error:
                 # A different process may have taken the free port before the server listened on it.
-                taken = "Address already in use" in error.tail
-                if self.config.port or not taken or attempt == _PORT_ATTEMPTS:
+                is_port_taken = "Address already in use" in error.tail
+                if self.config.port or not is_port_taken or attempt == _PORT_ATTEMPTS:
                     raise
                 self._port = 0
             else:

@@ -129,17 +129,19 @@ class Woken:
             ContractVersionError: a different release of the provider wrote the note.
             JobFailedError: the event has an unknown form.
         """
-        ends = {one.value: one for one in End}
+        ends = {member.value: member for member in End}
         match event:
             case {"note": note, "end": str(end), "error": error} if end in ends:
-                known = DriverNote.from_json(note)
+                driver_note = DriverNote.from_json(note)
             case _:
                 raise JobFailedError(f"the trigger sent an unknown event: {event!r}")
         match error:
             case {"type": str(kind), "message": str(message)}:
-                return cls(note=known, end=ends[end], error=JobError(type=kind, message=message))
+                return cls(
+                    note=driver_note, end=ends[end], error=JobError(type=kind, message=message)
+                )
             case _:
-                return cls(note=known, end=ends[end])
+                return cls(note=driver_note, end=ends[end])
 
     def failure(self) -> HiveAcidError | AirflowTaskTimeout | None:
         """Return the exception that the wait for the driver ended with, or None to ask the cluster.
@@ -175,7 +177,7 @@ class Progress:
     def resume(self, event: Mapping[str, Any]) -> None:
         """Continue the try of a task that its trigger has woken."""
         woken = Woken.of(event)
-        self.done = [(one, one.parsed()) for one in woken.note.done]
+        self.done = [(entry, entry.parsed()) for entry in woken.note.done]
         self.until_s, self._woken = woken.note.until_s, woken
 
     @property
@@ -204,8 +206,8 @@ class Progress:
             since_s=time.time(),
             until_s=self.until_s,
             done=tuple(
-                Done(generation=one.generation, on_rerun=one.on_rerun, result=result.dump())
-                for one, result in self.done
+                Done(generation=entry.generation, on_rerun=entry.on_rerun, result=result.dump())
+                for entry, result in self.done
             ),
         )
 

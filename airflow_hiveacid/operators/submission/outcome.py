@@ -86,7 +86,7 @@ def _raise_without_result(
     # The text of an AirflowException has only the command and its last output. The log has both.
     elif failure is not None and not isinstance(failure, AirflowException):
         message += f": {failure}"
-    reasons = [found[1] for line in said if (found := _REASON.search(line))]
+    reasons = [match[1] for line in said if (match := _REASON.search(line))]
     if reasons:
         reason = beginning_of(printable(reasons[-1]), _LONGEST_REASON).rstrip(".")
         message += f", but wrote: {reason}"

@@ -77,11 +77,11 @@ def make_hook(arguments: SparkArguments) -> SparkSubmitHook:
     if getattr(hooks, "kube_client", None) is None:
         hooks.kube_client = _Unused()  # type: ignore[attr-defined]  # or imported
     # Otherwise every user could read the file to which the hook writes the connection's keytab.
-    before = os.umask(0o077)
+    old_mask = os.umask(0o077)
     try:
         return _Hook(**arguments.as_keywords())
     finally:
-        os.umask(before)
+        os.umask(old_mask)
 
 
 def login_of(hook: SparkSubmitHook) -> tuple[str | None, str | None]:

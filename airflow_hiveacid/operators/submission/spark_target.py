@@ -247,9 +247,9 @@ def spark_on_path(bin_dir: str | None) -> Iterator[None]:
             f"there is no spark-submit in {directory} (operator argument spark_bin_dir, or option"
             " spark_bin_dir of section [hiveacid])"
         )
-    before = os.environ.get("PATH", os.defpath)
-    os.environ["PATH"] = f"{directory}{os.pathsep}{before}"
+    old_path = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = f"{directory}{os.pathsep}{old_path}"
     try:
         yield
     finally:
-        os.environ["PATH"] = before
+        os.environ["PATH"] = old_path

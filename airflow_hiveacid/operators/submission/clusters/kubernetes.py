@@ -185,14 +185,14 @@ class ApiServer:
             ClusterUnavailableError: the server gave no answer, or the pod's node does not answer.
             ClusterRefusedError: the server refused the query.
         """
-        asked = f"the state of pod {pod_id}"
-        answer = self._ask("GET", _path(pod_id), asked)
+        question = f"the state of pod {pod_id}"
+        answer = self._ask("GET", _path(pod_id), question)
         if answer is None:
             return None
-        pod = _read(answer, asked)
+        pod = _read(answer, question)
         if pod.is_lost(datetime.now(UTC)):
             raise ClusterUnavailableError(
-                kind=self.kind, asked=asked, reason="its node does not answer"
+                kind=self.kind, asked=question, reason="its node does not answer"
             )
         return pod
 
@@ -203,24 +203,24 @@ class ApiServer:
             ClusterUnavailableError: the server gave no answer.
             ClusterRefusedError: the server refused the query.
         """
-        asked = f"the pods with the label {LABEL}={tag}"
-        wanted = {LABEL: tag, _ROLE: self.role}
-        terms = ",".join(f"{name}={value}" for name, value in wanted.items())
+        question = f"the pods with the label {LABEL}={tag}"
+        labels = {LABEL: tag, _ROLE: self.role}
+        terms = ",".join(f"{name}={value}" for name, value in labels.items())
         path = f"namespaces/{self.namespace}/pods"
-        answer = self._ask("GET", path, asked, timeout=timeout, params={"labelSelector": terms})
-        with parsing(self.kind, asked, "its answer is not a list of pods"):
-            found = [Pod.read(one) for one in (answer or {})["items"]]
+        answer = self._ask("GET", path, question, timeout=timeout, params={"labelSelector": terms})
+        with parsing(self.kind, question, "its answer is not a list of pods"):
+            pods = [Pod.read(pod) for pod in (answer or {})["items"]]
         # Check the label of each pod: a server that ignores the selector returns all pods.
-        ours = [one for one in found if wanted.items() <= one.labels.items() and not one.has_ended]
+        ours = [pod for pod in pods if labels.items() <= pod.labels.items() and not pod.has_ended]
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
     def end(self, pod_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
         """Ask the server to delete a pod; do nothing if the pod is missing or not ours."""
-        asked = f"the deletion of pod {pod_id}"
-        answer = self._ask("GET", _path(pod_id), asked, timeout=timeout)
+        question = f"the deletion of pod {pod_id}"
+        answer = self._ask("GET", _path(pod_id), question, timeout=timeout)
         if answer is None:
             return
-        pod = _read(answer, asked)
+        pod = _read(answer, question)
         if LABEL not in pod.labels:
             log.warning(
                 "%s has no label %s: it is not ours, so it is not deleted", pod.display_name, LABEL
@@ -234,7 +234,7 @@ class ApiServer:
             "preconditions": {"uid": pod.uid},
             "propagationPolicy": "Background",
         }
-        self._ask("DELETE", _path(pod_id), asked, timeout=timeout, json=terms)
+        self._ask("DELETE", _path(pod_id), question, timeout=timeout, json=terms)
 
     def page_of(self, pod_id: str) -> str:  # noqa: ARG002 - the protocol's signature
         """Return an empty string, because the API server has no web pages about pods."""
@@ -372,17 +372,17 @@ def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
     own = [str(status[name]) for name in ("reason", "message") if status.get(name)]
     if own:
         yield ": ".join(own)
-    for one in status.get("conditions") or ():
-        if one.get("status") == "False" and one.get("type") == "PodScheduled":
-            yield f"{one.get('reason')}: {one.get('message')}"
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "False" and condition.get("type") == "PodScheduled":
+            yield f"{condition.get('reason')}: {condition.get('message')}"
     for container in _containers(status):
         state = container.get("state") or {}
         for kind in ("waiting", "terminated"):
-            found = state.get(kind)
-            if found and found.get("reason") != "Completed":
-                code = f", exit code {found['exitCode']}" if "exitCode" in found else ""
+            detail = state.get(kind)
+            if detail and detail.get("reason") != "Completed":
+                code = f", exit code {detail['exitCode']}" if "exitCode" in detail else ""
                 words = ": ".join(
-                    str(found[name]) for name in ("reason", "message") if found.get(name)
+                    str(detail[name]) for name in ("reason", "message") if detail.get(name)
                 )
                 yield f"container {container.get('name')}: {words}{code}"
 

@@ -94,12 +94,12 @@ def body_of(answer: requests.Response) -> bytes:
     kind = answer.headers.get("Content-Type", "")
     if not kind.startswith("text/plain"):
         raise OSError(f"the answer is not plain text but {kind[:40]!r}")
-    found = bytearray()
+    body = bytearray()
     for chunk in answer.iter_content(_CHUNK):
-        found += chunk
-        if len(found) >= READ_BYTES:
+        body += chunk
+        if len(body) >= READ_BYTES:
             break
-    return bytes(found[:READ_BYTES])
+    return bytes(body[:READ_BYTES])
 
 
 def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
@@ -112,11 +112,11 @@ def contents_of(answer: bytes, name: str) -> tuple[bytes, int]:
         OSError: the answer has an unknown form, or its end is missing.
     """
     header, has_header, rest = answer.partition(_CONTENTS)
-    found = _LENGTH.search(header)
-    if has_header and found is None:
+    length_match = _LENGTH.search(header)
+    if has_header and length_match is None:
         raise OSError(_UNKNOWN)
     # YARN writes no header for an empty file.
-    length = 0 if found is None else int(found[1])
+    length = 0 if length_match is None else int(length_match[1])
     size = min(length, LOG_BYTES)
     # Cut by the length, because the driver may write a line that looks like YARN's footer.
     if f"End of LogType:{name}".encode() not in (rest[size:] if has_header else answer):
@@ -168,9 +168,10 @@ def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = 
         return NewLines(text=b"", place=place)
     stamps = [_stamp_of(line) for line in lines]
     is_known = place is not None and lines[place.count - 1 : place.count] == [place.last]
-    known = place.count if place is not None and is_known else 0
+    known_count = place.count if place is not None and is_known else 0
     text = b"".join(
-        line[end:] + b"\n" for line, (_, end) in zip(lines[known:], stamps[known:], strict=True)
+        line[end:] + b"\n"
+        for line, (_, end) in zip(lines[known_count:], stamps[known_count:], strict=True)
     )
     shown = text[-LOG_BYTES:]
     shown, left_out = _whole_lines(shown, len(text) - len(shown))
@@ -207,10 +208,10 @@ def _whole_lines(text: bytes, left_out: int) -> tuple[bytes, int]:
 
 def _stamp_of(line: bytes) -> tuple[datetime, int]:
     """Return the second in the time stamp of a line, and the stamp's length."""
-    found = _STAMP.match(line)
-    if found is None:
+    stamp = _STAMP.match(line)
+    if stamp is None:
         raise OSError(_UNKNOWN)
-    return datetime.fromisoformat(f"{found[1].decode()}{found[2].decode()}"), found.end()
+    return datetime.fromisoformat(f"{stamp[1].decode()}{stamp[2].decode()}"), stamp.end()
 
 
 def leveled(line: str) -> tuple[str, str]:

@@ -140,8 +140,8 @@ def service_of(url: str, realm: str | None) -> str:
 
 def _said(response: requests.Response) -> str | None:
     """Return the data of the server's Negotiate header (may be empty), or None if it is missing."""
-    found = _SCHEME.search(response.headers.get("WWW-Authenticate", ""))
-    return None if found is None else (found[1] or "")
+    challenge = _SCHEME.search(response.headers.get("WWW-Authenticate", ""))
+    return None if challenge is None else (challenge[1] or "")
 
 
 def _check(answer: requests.Response, context: Context, service: str) -> None:

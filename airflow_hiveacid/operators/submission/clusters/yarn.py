@@ -159,11 +159,11 @@ class ResourceManager:
 
     def report(self, application_id: str) -> YarnApplication | None:
         """Return an application's state, or None if YARN does not know the application."""
-        asked = f"the state of {application_id}"
-        answer = self._ask("GET", f"apps/{application_id}", asked)
+        question = f"the state of {application_id}"
+        answer = self._ask("GET", f"apps/{application_id}", question)
         if answer.status_code == requests.codes.not_found:
             return None
-        with _parsing(answer, asked):
+        with _parsing(answer, question):
             return YarnApplication.read(answer.json()["app"])
 
     def find(
@@ -175,14 +175,14 @@ class ResourceManager:
         the active resource manager returns all applications. So this method checks the tag of each
         application in the answer.
         """
-        asked = f"the applications with the tag {tag}"
+        question = f"the applications with the tag {tag}"
         path = f"apps?applicationTags={tag}&states={','.join(_ALIVE)}"
-        answer = self._ask("GET", path, asked, timeout=timeout)
-        with _parsing(answer, asked):
-            found = (answer.json()["apps"] or {}).get("app") or ()
+        answer = self._ask("GET", path, question, timeout=timeout)
+        with _parsing(answer, question):
+            entries = (answer.json()["apps"] or {}).get("app") or ()
             # If there is only one application, some releases do not return a list.
-            listed = [found] if isinstance(found, dict) else found
-            tagged = [one for one in listed if tag in _tags(one)]
+            listed = [entries] if isinstance(entries, dict) else entries
+            tagged = [entry for entry in listed if tag in _tags(entry)]
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
     def end(self, application_id: str, timeout: tuple[float, float] = QUESTION_S) -> None:
@@ -277,7 +277,7 @@ class ResourceManager:
         """Return the node's answer with the end of one log file of a container."""
         url = f"{folder}/{name}"
         auth = self._login_for(url)
-        more = {
+        request = {
             "auth": auth,
             "params": {"size": str(-LOG_BYTES), **self._named(auth)},
             "timeout": (timeout_s, timeout_s),
@@ -286,7 +286,7 @@ class ResourceManager:
             **_way(url),
         }
         return read_log(
-            lambda session: session.get(url, stream=True, **more),
+            lambda session: session.get(url, stream=True, **request),
             timeout_s=timeout_s,
             name="hiveacid-yarn",
         )
@@ -302,7 +302,7 @@ class ResourceManager:
         if isinstance(auth, Negotiate):
             return auth
         with new_session() as session:
-            is_own = any(not session.should_strip_auth(one, url) for one in self.addresses)
+            is_own = any(not session.should_strip_auth(address, url) for address in self.addresses)
         return auth if is_own else None
 
     def _named(self, auth: AuthBase | None) -> dict[str, str | None]:
@@ -357,7 +357,7 @@ def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return the addresses of the resource managers in the settings of a yarn-site.xml."""
     scheme = "https" if settings.get("yarn.http.policy") == "HTTPS_ONLY" else "http"
     names = settings.get(f"{_PREFIX}ha.rm-ids", "").split(",")
-    found = []
+    addresses = []
     for name in names:
         suffix = f".{name.strip()}" if name.strip() else ""
         address = settings.get(f"{_PREFIX}{_KEYS[scheme]}{suffix}")
@@ -365,8 +365,8 @@ def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:
         if address is None and host is not None:
             address = f"{host}:{_PORTS[scheme]}"
         if address is not None:
-            found.append(_url(_filled(address, settings), scheme))
-    return tuple(found)
+            addresses.append(_url(_filled(address, settings), scheme))
+    return tuple(addresses)
 
 
 def _filled(text: str, settings: Mapping[str, str]) -> str:
