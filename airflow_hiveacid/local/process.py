@@ -65,7 +65,6 @@ class ProcessRecord:
     """One running server.
 
     Attributes:
-        pid: The process ID.
         birth: The process's start time, as `birth_of` returns it.
         port: The server's port on 127.0.0.1.
         label: The server's name for messages, such as `Hive metastore 4.0.1`.
@@ -144,9 +143,6 @@ class Command:
     """The command line and environment of a server process, without secrets.
 
     Attributes:
-        arguments: Program and arguments.
-        environment: The whole environment.
-        cwd: Working directory.
         log: The file for standard output and standard error, which are appended.
         user: The user who runs the process; None for the current user.
         ends_with_parent: See `LocalMetastoreConfig`.

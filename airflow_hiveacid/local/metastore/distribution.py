@@ -40,7 +40,6 @@ class Distribution:
     """A release that is ready to run.
 
     Attributes:
-        release: The release.
         class_path: Existing jars, in Maven's order.
         home: The folder that contains `scripts/metastore`, for the server's variable
             METASTORE_HOME.

@@ -28,10 +28,8 @@ class S3aJars:
     """The S3A jars for one Hadoop version.
 
     Attributes:
-        hadoop: The Hadoop version.
         group: The Maven group of AWS's modules.
         bundle: AWS's jar with all modules. It is excluded.
-        modules: The modules that S3A uses, by name.
         version: The version of AWS's modules with which this Hadoop version was built.
         left_to_host: Substrings of jar paths. Jars with such paths are excluded, because the host
             program brings its own versions of these jars.

@@ -92,11 +92,8 @@ class Submitter:
     """Submits, follows and stops one job; on YARN, needs the resource manager's address.
 
     Args:
-        target: the Spark master.
-        attempt: the ID of this submission.
         arguments: the user's arguments, with the login of `spark-submit`.
         bounds: the longest waits for the cluster.
-        store: the task's state store, if there is one.
         is_durable: whether a retry resumes a submission instead of repeating it.
         is_killed: returns true if the task is killed. The flag belongs to the task, because a task
             may be killed before its first job or between two jobs.
@@ -147,11 +144,8 @@ class Submitter:
     ) -> Exception | None:
         """Submit a job or resume its driver, wait for the end, and return the exception, if any.
 
-        Args:
-            submission: the job.
-            context: the running task, for OpenLineage.
-            resume: a function that calls `submit` and `follow`, or only follows an earlier try's
-                driver. The function `resume` is called only if we follow the target's drivers.
+        `resume` calls `submit` and `follow`, or only follows an earlier try's driver. It is called
+        only if we follow the target's drivers. The context is for OpenLineage.
 
         Raises:
             ClusterError: the cluster does not stop an earlier try's driver, so we submit nothing.

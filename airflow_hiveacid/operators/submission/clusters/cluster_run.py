@@ -193,9 +193,6 @@ class ClusterRun(Generic[_App]):
     """One of our submissions to YARN or Kubernetes.
 
     Args:
-        manager: the client of the cluster.
-        tag: the application's tag.
-        bounds: the longest waits.
         is_killed: returns true if the task is killed. `ClusterRun` polls this function during every
             pause, because a signal handler cannot wake the pausing thread: the handler would need a
             lock that the thread may hold.

@@ -54,7 +54,6 @@ class Negotiate(AuthBase):
         client: the principal in `keytab`, or None for the owner of the tickets.
         keytab: a file with the key for new tickets. Without a keytab, tickets are read from
             `cache`, or from the default cache if `cache` is None.
-        cache: the ticket cache.
         realm: the servers' realm, or None for the default realm of krb5.conf.
         make_context: a function that creates a security context with a service; tests replace it.
     """
