@@ -48,7 +48,6 @@ class _LogFormatter(logging.Formatter):
     """Lines of a log in which names from other clients cannot control the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record's message, and its traceback if it has one."""
         record.msg, record.args = printable(record.getMessage()), None
         return printable(super().format(record), keep="\n\t")
 
@@ -57,7 +56,6 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of all arguments."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error, and exit."""
         self.exit(ExitCode.USAGE, f"error: {message}; `{self.prog} --help` lists the arguments\n")
 
 

@@ -187,7 +187,6 @@ def _as_of(
     txn: MetastoreTransaction,
     version: VersionSpec,
 ) -> TableView:
-    """Return the view with the files of an earlier version."""
     from airflow_hiveacid.storage.stores.listing import list_table  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.versions.past import past_of  # noqa: PLC0415 - as above
 

@@ -206,7 +206,6 @@ def _check_tag(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _table(options: argparse.Namespace) -> Iterator[tuple[MetastoreClient, TableInfo]]:
-    """Connect to the metastore, and yield the client and the table."""
     with cli_metastore.connected(options) as client:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:

@@ -183,7 +183,6 @@ class _ClassArchive:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM's options."""
         if self.scratch is not None:
             return (f"-XX:ArchiveClassesAtExit={self.scratch}", "-Xlog:cds*=off")
         return () if self.path is None else (f"-XX:SharedArchiveFile={self.path}",)

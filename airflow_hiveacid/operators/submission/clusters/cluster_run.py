@@ -428,7 +428,6 @@ class ClusterRun(Generic[_App]):
             yield next(pauses)
 
     def _waited(self, steps: Generator[float, None, _Answer]) -> _Answer:
-        """Run `steps` to the end, sleep during its pauses, and return its result."""
         while True:
             try:
                 pause_s = next(steps)

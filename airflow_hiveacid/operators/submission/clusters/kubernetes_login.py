@@ -167,7 +167,6 @@ def login_of(
 
 
 def _of_account() -> KubernetesLogin | None:
-    """Return the login of the pod's service account, or None if the pod has no service account."""
     token, authority = _ACCOUNT / "token", _ACCOUNT / "ca.crt"
     if not token.exists():
         return None
@@ -179,7 +178,6 @@ def _of_account() -> KubernetesLogin | None:
 def _of_kubeconfig(
     settings: Mapping[str, object], environment: Mapping[str, str]
 ) -> KubernetesLogin | None:
-    """Return the login of the kubeconfig's selected context, or None if there is no kubeconfig."""
     paths = [Path(path) for path in environment.get("KUBECONFIG", "").split(os.pathsep) if path]
     home = user_path(environment.get("HOME", "~"))
     files = [path for path in paths or [home / ".kube" / "config"] if path.exists()]

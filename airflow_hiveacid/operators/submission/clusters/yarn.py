@@ -337,7 +337,6 @@ def realm_of(environment: Mapping[str, str]) -> str | None:
 
 
 def _log_folder(found: YarnApplication) -> str:
-    """Return the URL of the driver's log files on its node."""
     page = _LOG_PAGE.match(found.log_url)
     if page is None:
         raise OSError("the resource manager reports no node with the log")
@@ -398,8 +397,6 @@ def _send(
     timeout: tuple[float, float],
     **more: Any,  # noqa: ANN401 - passed on
 ) -> requests.Response:
-    """Send one request with the environment's proxies and certificates."""
-
     def request() -> requests.Response:
         with new_session() as session:
             return session.request(verb, url, timeout=timeout, **_way(url), **more)
