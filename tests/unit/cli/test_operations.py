@@ -17,7 +17,7 @@ import yaml
 
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     MetastoreCallError,
@@ -45,6 +45,8 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.versions import history
 from airflow_hiveacid.versions.history import VersionEntry
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.support.command_line import status_of
 from tests.unit.storage.orc_tables import insert, write_acid
 
@@ -56,16 +58,17 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.spark.writing.context import JobContext
-    from tests.contract.fake_metastore import FakeMetastore
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 REF = TableRef("demo", "t")
 
 
 @pytest.fixture
-def client(server: FakeMetastore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
+def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of two deltas."""
-    monkeypatch.setattr("airflow_hiveacid.hooks.health.connect", lambda _: FakeClient(server))
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+    for module in ("metastore.client.metastore_client", "hooks.health"):
+        monkeypatch.setattr(f"airflow_hiveacid.{module}.connect", lambda _: FakeClient(server))
     client = FakeClient(server)
     client.create_database("demo")
     client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path / "t")))
@@ -92,6 +95,18 @@ def write(client: FakeClient, root: Path, *, base: bool = False, ends: bool = Tr
     if ends:
         client.commit_txn(txn_id)
     return txn_id
+
+
+@pytest.fixture
+def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    assert client
+
+    def command(*argv: str, status: int = 0) -> str:
+        assert status_of(argv) == status
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return command
 
 
 @pytest.fixture

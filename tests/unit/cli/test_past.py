@@ -10,6 +10,7 @@ import pytest
 
 from airflow_hiveacid.cli.commands.past import history_answer
 from airflow_hiveacid.cli.output import shown
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.state.versions import VersionSpec
@@ -20,7 +21,9 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
 from tests.contract.fake_client import FakeClient
-from tests.support.command_line import rows_in
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import insert, tombstone, write_acid
 
 if TYPE_CHECKING:
@@ -28,15 +31,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.spark.writing.context import JobContext
-    from tests.contract.fake_metastore import FakeMetastore
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 REF = TableRef("default", "t")
 
 
 @pytest.fixture
-def client(server: FakeMetastore, tmp_path: Path) -> FakeClient:
+def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of three versions, the third of which overwrites."""
+    server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+    monkeypatch.setattr(
+        "airflow_hiveacid.metastore.client.metastore_client.connect",
+        lambda _endpoint: FakeClient(server),
+    )
     client = FakeClient(server)
     client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path)))
     for name in ("delta_1_1_0", "delta_2_2_0"):
@@ -49,6 +56,18 @@ def write(client: FakeClient, root: Path, name: str) -> None:
     write_id = client.allocate_write_id(txn_id, REF)
     write_acid(root / name / "bucket_00000", [insert(write_id, 0, int(write_id))])
     client.commit_txn(txn_id)
+
+
+@pytest.fixture
+def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    assert client
+
+    def command(*argv: str, status: int = 0) -> str:
+        assert status_of(argv) == status
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return command
 
 
 def test_scan_and_inspect_read_a_past_version(run: Callable[..., str]) -> None:

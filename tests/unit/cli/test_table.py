@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -22,7 +23,9 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.values.column_types import row_type
 from tests.contract.fake_client import FakeClient
-from tests.support.command_line import rows_in
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.support.command_line import rows_in, status_of
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
 
 if TYPE_CHECKING:
@@ -30,9 +33,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_hiveacid.format.state.acid_state import Listing
-    from tests.contract.fake_metastore import FakeMetastore
+    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
+
+
+@pytest.fixture
+def server() -> FakeMetastore:
+    return FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+
+
+@pytest.fixture
+def client(server: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    asked: list[MetastoreEndpoint] = []
+
+    def connect(endpoint: MetastoreEndpoint) -> FakeClient:
+        asked.append(endpoint)
+        return FakeClient(server)
+
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.metastore_client.connect", connect)
+    return FakeClient(server)
 
 
 def _write(client: FakeClient, ref: TableRef, location: Path, ids: list[int]) -> None:
@@ -62,6 +82,16 @@ def monthly(client: FakeClient, tmp_path: Path) -> TableRef:
     _write(client, ref, tmp_path / "month=1", [7])
     _write(client, ref, tmp_path / "month=2", [8])
     return ref
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def command(*argv: str, status: int = 0) -> str:
+        assert status_of(argv) == status
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return command
 
 
 def test_scan_takes_columns_location_and_write_ids_from_the_metastore(
