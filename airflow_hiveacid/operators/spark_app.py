@@ -37,6 +37,7 @@ from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors
 from airflow_hiveacid.jobs.short_form import is_short, short_form
 from airflow_hiveacid.jobs.specs.job import JobSpec, application_of
+from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.jobs.worker_file import locked
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
@@ -57,7 +58,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
 )
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.clusters.cluster_run import START_S, Bounds
+from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.deferral import (
     Progress,
     client_arguments,
@@ -584,7 +585,7 @@ class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSu
     def _bounds(self) -> Bounds:
         timeout_s = self.value_of("start_timeout_s")
         if timeout_s is None:
-            option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_S))
+            option = str(conf.get("hiveacid", "start_timeout_s", fallback=START_TIMEOUT_S))
             timeout_s = arguments.number(option, "option start_timeout_s of section [hiveacid]")
         return Bounds(start_s=timeout_s)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
@@ -67,7 +68,7 @@ def read_snapshot(
     tables: Sequence[str],
     *,
     job_key: str,
-    lock_timeout_s: float = 60.0,
+    lock_timeout_s: float = READ_LOCK_TIMEOUT_S,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Iterator[ReadSnapshot]:
     """Hold one snapshot of these tables during the `with` block.

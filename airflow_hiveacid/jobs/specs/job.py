@@ -53,6 +53,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
     each,
 )
+from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,7 @@ class JobSpec:
     attempt: str = field(default_factory=lambda: str(AttemptId.new()))
     on_rerun: OnRerun = OnRerun.APPLY
     ledger_retention_s: float = 30 * 86400.0
-    lock_timeout_s: float = 300.0
+    lock_timeout_s: float = LOCK_TIMEOUT_S
     heartbeat_s: float | None = None
     result_uri: str | None = None
     start_timeout_s: float | None = None

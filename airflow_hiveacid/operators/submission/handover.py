@@ -35,7 +35,6 @@ class _Handover:
 
     @hookimpl
     def before_stopping(self, component: object) -> None:  # noqa: ARG002 - Airflow's signature
-        """Ask Airflow for the state of the task that has deferred."""
         if self._deferral is None:
             return
         (ti, kill), self._deferral = self._deferral, None

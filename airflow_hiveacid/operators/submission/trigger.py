@@ -188,12 +188,6 @@ class ApplicationTrigger(BaseTrigger):
         run.begin_end().join()
 
     def _cluster_run(self, show_log: _ShowLog = _show_nothing) -> ClusterRun[Any]:
-        """Look up the Spark connection, and return a client for the connection's cluster.
-
-        Raises:
-            ConfigurationError: the connection is missing, or its cluster is unknown in the
-                triggerer.
-        """
         # Import here, in a thread, because Airflow imports a trigger's module in the event loop.
         from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of  # noqa: PLC0415 - as above
         from airflow_hiveacid.operators.submission.spark_target import SparkTarget  # noqa: PLC0415 - as above

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.local.processes.process import Command, spawn
+from airflow_hiveacid.local.process import Command, spawn
 from tests.proofs.campaign.box import Box
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
-from airflow_hiveacid.local.processes.process import free_port
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import HOST
 from tests.proofs.clusters.costs import PARTITIONS, file_names
 from tests.support.listening import until_listening

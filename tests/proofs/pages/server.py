@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import requests
 
-from airflow_hiveacid.local.processes.process import free_port
+from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.site import HOST
 
 if TYPE_CHECKING:

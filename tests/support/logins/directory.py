@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.processes.daemon import Daemon
-from airflow_hiveacid.local.processes.debian import Programs, find_programs
-from airflow_hiveacid.local.processes.lifetime import Server
+from airflow_hiveacid.local.process import Server
 from airflow_hiveacid.local.progress import Progress, log_progress
 from airflow_hiveacid.local.site import HOST
+from tests.support.logins.daemon import Daemon
+from tests.support.logins.debian import Programs, find_programs
 from tests.support.logins.openssl import private_folder, write_private
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.processes.debian import find_programs
+from tests.support.logins.debian import find_programs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -49,11 +49,7 @@ def check_before_submit(submission: Submission, hook: HiveAcidHook) -> None:
 
 
 def may_ask_metastore() -> bool:
-    """Return whether workers may use the metastore: the option `check_before_submit`.
-
-    Raises:
-        ConfigurationError: the option is neither true nor false.
-    """
+    """Return whether workers may use the metastore: the option `check_before_submit`."""
     option = str(conf.get("hiveacid", "check_before_submit", fallback="True"))
     return arguments.truth(option, "option check_before_submit of section [hiveacid]")
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.local.errors import ServerStartError
-from airflow_hiveacid.local.processes.process import (
+from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
     birth_of,

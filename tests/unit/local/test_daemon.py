@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.local.errors import ServerStartError
-from airflow_hiveacid.local.processes.daemon import Daemon
-from airflow_hiveacid.local.processes.process import ProcessRecord, kill
+from airflow_hiveacid.local.process import ProcessRecord, kill
+from tests.support.logins.daemon import Daemon
 
 if TYPE_CHECKING:
     from pathlib import Path

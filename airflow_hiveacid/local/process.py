@@ -1,4 +1,4 @@
-"""Records with which any program can identify a server process, even after a reboot.
+"""Servers, and records with which any program can identify their processes, even after a reboot.
 
 The system may reuse the process ID of a server. But the ID and the start time together identify one
 process. `ProcessRecord` stores both in a small JSON file next to the server's data. So `down` in a
@@ -14,13 +14,15 @@ import signal
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
 
 _POLL_S: Final = 0.05
 _STATE_FIELD: Final = 0  # an index in /proc/PID/stat, counted from the end of the program name
@@ -32,12 +34,37 @@ _START_FIELD: Final = 19
 _CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
 
 
+class Server(ABC):
+    """A server that can be started and stopped, also as a context manager."""
+
+    @abstractmethod
+    def start(self) -> object:
+        """Start the server, unless it already runs."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop the server, if it runs."""
+
+    def __enter__(self) -> Self:
+        """Start the server."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the server."""
+        self.stop()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
     """One running server.
 
     Attributes:
-        pid: The process ID.
         birth: The process's start time, as `birth_of` returns it.
         port: The server's port on 127.0.0.1.
         label: The server's name for messages, such as `Hive metastore 4.0.1`.
@@ -101,14 +128,14 @@ def birth_of(pid: int) -> str | None:
 
 
 def _birth_by_ps(pid: int) -> str | None:
-    found = subprocess.run(
+    process = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],  # noqa: S607 -- the path of ps differs by system
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
-    return found.stdout.strip() or None
+    return process.stdout.strip() or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +143,6 @@ class Command:
     """The command line and environment of a server process, without secrets.
 
     Attributes:
-        arguments: Program and arguments.
-        environment: The whole environment.
-        cwd: Working directory.
         log: The file for standard output and standard error, which are appended.
         user: The user who runs the process; None for the current user.
         ends_with_parent: See `LocalMetastoreConfig`.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.local.errors import MissingProgramError
-from airflow_hiveacid.local.processes.debian import find_programs
+from tests.support.logins.debian import find_programs
 
 if TYPE_CHECKING:
     from pathlib import Path

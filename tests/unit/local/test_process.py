@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.local.processes import process
-from airflow_hiveacid.local.processes.process import Command, ProcessRecord
+from airflow_hiveacid.local import process
+from airflow_hiveacid.local.process import Command, ProcessRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def test_a_server_is_not_in_the_process_group_of_the_shell(
 def test_a_server_that_is_bound_to_its_parent_ends_with_it(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, sys\n"
-        "from airflow_hiveacid.local.processes.process import Command, spawn\n"
+        "from airflow_hiveacid.local.process import Command, spawn\n"
         f"here = pathlib.Path({str(tmp_path)!r})\n"
         "child = spawn(Command(arguments=[sys.executable, '-c',"
         " \"print('up', flush=True); import time; time.sleep(60)\"],"
