@@ -18,10 +18,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import (
-    TYPE_CHECKING,
     Any,
     Final,
     NewType,
@@ -34,9 +33,6 @@ from typing import (
 )
 
 from airflow_hiveacid.format.errors import InvalidNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """The result of `json.loads`; nested values are also JSON values."""

@@ -16,13 +16,11 @@ Example:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.format.errors import MetastoreVersionError
 from airflow_hiveacid.format.server_enum import ServerEnum
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class MetastoreGeneration(enum.Enum):

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import POLICY_PROPERTY
@@ -25,9 +26,6 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -81,9 +79,6 @@ def why_no_change(old: str, new: str) -> str | None:
     A change is allowed only if all engines read the same values from files with the old type. The
     engines are Hive 3.1, Hive 4, Trino and this provider. For example, a float cannot become a
     double: Hive 3.1 reads 0.1 as 0.1, but the other engines read 0.10000000149011612.
-
-    Raises:
-        InvalidNameError: `old` or `new` is not a Hive type.
     """
     match parse_type(old), parse_type(new):
         case before, after if before == after:

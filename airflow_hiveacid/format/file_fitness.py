@@ -9,15 +9,18 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.table import FileFormat, Storage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    PartitionInfo,
+    PartitionName,
+    Storage,
+    TableInfo,
+)
 
 _READ: Final = frozenset({FileFormat.ORC, FileFormat.PARQUET, FileFormat.AVRO, FileFormat.TEXT})
 # If this table parameter is true, Hive matches Parquet columns by position.

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Iterable
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # The maximum number of IDs in the ranges of a string. A string with more IDs is not a valid
 # snapshot, and would exhaust the memory.

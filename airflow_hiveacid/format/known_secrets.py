@@ -16,12 +16,10 @@ import base64
 import json
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, quote_plus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HIDDEN: Final = "***"
 # Shorter secrets are not hidden, because they may also be part of ordinary words. Airflow has the

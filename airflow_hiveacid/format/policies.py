@@ -15,8 +15,9 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -26,9 +27,6 @@ from airflow_hiveacid.format.conflicts import (
     recorded_as,
 )
 from airflow_hiveacid.format.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 POLICY_PROPERTY: Final = "hiveacid.conflict.policy"
 """The table property that selects a table's conflict policy."""

@@ -11,19 +11,20 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.policies import ConflictOutcome, Doing, Meeting, outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from airflow_hiveacid.format.conflicts import MetastoreGeneration
-    from airflow_hiveacid.format.policies import ConflictPolicy
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.policies import (
+    ConflictOutcome,
+    ConflictPolicy,
+    Doing,
+    Meeting,
+    outcome,
+)
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.id_lists import (
@@ -31,9 +32,6 @@ from airflow_hiveacid.format.id_lists import (
 )
 from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TXN_FIELDS: Final = 4
 _WRITE_ID_FIELDS: Final = 5
@@ -76,9 +74,6 @@ class ValidTxnList:
 
         As in Hive, an empty string means that everything is visible
         (ValidReadTxnList.readFromString).
-
-        Raises:
-            InvalidNameError: `text` is not a transaction list.
         """
         if not text.strip():
             return cls(high_watermark=TxnId(LONG_MAX))
@@ -148,9 +143,6 @@ class ValidWriteIdList:
 
         As in Hive, an empty string means that everything is visible
         (ValidReaderWriteIdList.readFromString).
-
-        Raises:
-            InvalidNameError: `text` is not a write ID list.
         """
         if not text.strip():
             return cls(table=None, high_watermark=WriteId(LONG_MAX))

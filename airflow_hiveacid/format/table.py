@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import InvalidNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value that represents NULL in a partition's directory name

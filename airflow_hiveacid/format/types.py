@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import InvalidNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 TIMESTAMP_LOCAL: Final = "timestamp with local time zone"
 

@@ -10,18 +10,15 @@ Example:
 from __future__ import annotations
 
 import re
+import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.server_enum import ServerEnum
-
-if TYPE_CHECKING:
-    import uuid
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
+from airflow_hiveacid.format.snapshot import ValidTxnList
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
 
 
 class CompactionType(ServerEnum):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -13,13 +13,8 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
     typed,
 )
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def listed_tables(
@@ -29,9 +24,6 @@ def listed_tables(
 
     A name is `db.table`. The function reads only tables whose names `is_wanted` selects. The
     function omits views, and a table that was dropped after the listing.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or does not list the tables.
     """
     for name in client.list_tables(db):
         full_name = f"{db}.{name}"
@@ -73,9 +65,6 @@ def transactional_tables(
         patterns: names such as `sales.orders`, with the wildcards `*`, `?` and `[...]`. Upper and
             lower case are equal.
         only: read none but these tables; None means all tables.
-
-    Raises:
-        MetastoreError: the metastore does not answer, or does not list the databases or tables.
     """
     names = None if only is None else {str(ref) for ref in only}
 

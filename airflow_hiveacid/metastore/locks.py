@@ -12,8 +12,8 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -25,13 +25,9 @@ from airflow_hiveacid.format.conflicts import (
     may_share,
 )
 from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.format.ids import LockId, TxnId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +191,6 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
         generation: the metastore's generation.
         key_of: returns equal keys for two spellings of one partition, such as `month=01` and
             `month=1` of an int column.
-
-    Raises:
-        MetastoreVersionError: the lock type does not exist in that generation.
     """
     requested_level = LockLevel.TABLE if partition is None else LockLevel.PARTITION
     overlaps = _overlaps_with(partition, generation, key_of)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_hiveacid.format.errors import PartitionNotFoundError
-from airflow_hiveacid.format.table import PartitionName
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def partitions_of(

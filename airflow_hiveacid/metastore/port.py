@@ -9,33 +9,29 @@ its additional errors. Implementations are not thread-safe: each thread needs it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
 
-from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
-
-    from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-    from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.table import (
-        Constraints,
-        PartitionInfo,
-        PartitionName,
-        TableInfo,
-        TableRef,
-    )
-    from airflow_hiveacid.metastore.catalog import NewTable, TableChange
-    from airflow_hiveacid.metastore.compaction_queue import (
-        ClaimedCompaction,
-        CompactionEntry,
-        CompactionResponse,
-        CompactionType,
-    )
-    from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    Constraints,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+)
+from airflow_hiveacid.metastore.catalog import NewTable, TableChange
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionEntry,
+    CompactionResponse,
+    CompactionType,
+)
+from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
+from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnType
 
 
 class CatalogPort(Protocol):

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _REAPER: Final = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
 # The heartbeat interval is half the time-out, so one heartbeat may be lost.
@@ -60,12 +58,7 @@ class SettingFinding:
 
 
 def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
-    """Return a finding for each setting of a metastore that should change.
-
-    Raises:
-        MetastoreUnavailableError: no server answers.
-        MetastoreVersionError: the server is too old to be used.
-    """
+    """Return a finding for each setting of a metastore that should change."""
     found = []
     if not _is_reaping(client):
         switch = _SWITCHES[client.generation][0]

@@ -12,18 +12,15 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.records.commits import TimeBounds
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _RESOLUTION_S: Final = 0.001
 """Lock times have millisecond resolution; databases round them up or down."""

@@ -7,7 +7,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockLevel, LockState, LockType
 from airflow_hiveacid.format.server_enum import ServerEnum
@@ -17,9 +18,6 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import DataOperationType
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockLevel as WireLockLevel
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as WireLockState
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as WireLockType
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Struct: TypeAlias = Any
 """A generated struct, or the return value of a generated method: generated code has no types."""

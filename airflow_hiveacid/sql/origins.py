@@ -20,18 +20,16 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from sqlglot import exp, parse_one
 from sqlglot.dialects.spark import Spark
 
 from airflow_hiveacid.sql.text.nodes import QUERY_KEYS, is_understood
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _MOST_EFFORT: Final = 50_000
 """The limit of characters to parse plus columns to trace, which takes about a second."""
@@ -343,11 +341,7 @@ class Tracer:
             return None
 
     def _traced(self, node: exp.Expr, names: _Names) -> frozenset[Origin]:
-        """Return the origins of an expression.
-
-        Raises:
-            _UntracedError: they are not certain.
-        """
+        """Return the origins of an expression."""
         self._spend(1)
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             origins, has_fields = names.column([part.name for part in node.parts])
@@ -444,11 +438,7 @@ def _certain(origins: Origins) -> frozenset[Origin]:
 
 
 def _field_of(origins: Origins) -> frozenset[Origin]:
-    """Return the origins of a field or element of a value.
-
-    Raises:
-        _UntracedError: the value has several origins; only some of them may be in the field.
-    """
+    """Return the origins of a field or element of a value."""
     certain_origins = _certain(origins)
     if len({(origin.table, origin.column) for origin in certain_origins}) > 1:
         raise _UntracedError

@@ -15,9 +15,23 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
+from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.specs.statements import (
+    CreateAsSpec,
+    DeleteSpec,
+    InsertSpec,
+    LoadSpec,
+    MergeSpec,
+    TransactionSpec,
+    TruncateSpec,
+    UpdateSpec,
+)
 from airflow_hiveacid.plan.statements.parameters import with_parameters
 from airflow_hiveacid.sql.expressions.as_of import check_all_read, without_clauses
 from airflow_hiveacid.sql.statements.alterations import alteration_of
@@ -28,37 +42,19 @@ from airflow_hiveacid.sql.statements.merges import merge_of
 from airflow_hiveacid.sql.statements.multi_inserts import begins_with_from, multi_insert_of
 from airflow_hiveacid.sql.statements.short import abortion_of, load_of, question_of, truncate_of
 from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
-from airflow_hiveacid.sql.text.text import statements_of
+from airflow_hiveacid.sql.text.text import Piece, statements_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-    from airflow_hiveacid.jobs.specs.statements import (
-        CreateAsSpec,
-        DeleteSpec,
-        InsertSpec,
-        LoadSpec,
-        MergeSpec,
-        TransactionSpec,
-        TruncateSpec,
-        UpdateSpec,
-    )
-    from airflow_hiveacid.sql.text.text import Piece
-
-    SqlJob = (
-        InsertSpec
-        | UpdateSpec
-        | DeleteSpec
-        | MergeSpec
-        | TruncateSpec
-        | LoadSpec
-        | CreateAsSpec
-        | TransactionSpec
-        | CompactSpec
-    )
+SqlJob = (
+    InsertSpec
+    | UpdateSpec
+    | DeleteSpec
+    | MergeSpec
+    | TruncateSpec
+    | LoadSpec
+    | CreateAsSpec
+    | TransactionSpec
+    | CompactSpec
+)
 
 
 def _with(piece: Piece, database: str | None) -> SqlJob:

@@ -8,8 +8,8 @@ the drop.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
@@ -19,18 +19,14 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 

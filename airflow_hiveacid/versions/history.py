@@ -8,32 +8,27 @@ the compaction queue lists each compaction with its transaction (docs/decisions/
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import AcidDirectory
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import present_of
 from airflow_hiveacid.versions.readable import Readable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 ANOTHER_CLIENT: Final = "another client"
 

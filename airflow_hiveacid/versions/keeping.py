@@ -8,7 +8,8 @@ evaluates the notes; `plan.keeping` reads the table parameters. See docs/decisio
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     KeepingRefusedError,
@@ -16,11 +17,13 @@ from airflow_hiveacid.format.errors import (
     TableError,
 )
 from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import floor_of
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.entry_status import unfinished
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
@@ -38,14 +41,6 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped, note_lost
 from airflow_hiveacid.versions.past import promises_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-
 _LONGEST_MOVE_S: Final = 3600.0
 """The maximum time that a client may take to replace a tag."""
 
@@ -60,7 +55,6 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
         KeepingRefusedError: a compaction is in progress, and its cleaning may remove files.
-        StorageError: the table or its notes cannot be read or written.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
@@ -104,10 +98,6 @@ def keep_readable(client: MetastorePort, ref: TableRef, time: str) -> None:
         client: the metastore.
         ref: the table.
         time: the duration in the format of the table parameter, for example `7 days`.
-
-    Raises:
-        ConfigurationError: `time` is not a duration; nothing was changed.
-        HiveAcidError: as for `keep`.
     """
     duration(time, READABLE_FOR)
     client.set_table_parameters(ref, {READABLE_FOR: time})
@@ -153,9 +143,6 @@ def note_as_ours(
         own: the queue entry, and the earlier aborted write IDs.
         notes: the table's notes. The listed notes may be out of date. So if the guarantee appears
             broken, this function lists the notes again.
-
-    Raises:
-        StorageError: notes cannot be read or written.
     """
     if not notes.is_kept():
         return
@@ -207,10 +194,6 @@ def look_after(
         table: the table.
         now_s: the time by the metastore's clock.
         notes: the table's notes, if they are already listed.
-
-    Raises:
-        ConfigurationError: the value of the table parameter is not a duration.
-        StorageError: notes cannot be read or written.
     """
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
@@ -285,9 +268,6 @@ def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
     A committed compaction on 4.x is no obstacle, although it waits for cleaning. The cleaning
     removes only files that its result has replaced, and the guarantee is based on a later listing.
     The entry may wait for as long as the table's parameter keeps those files.
-
-    Raises:
-        KeepingRefusedError: a compaction has not finished.
     """
     entries = client.show_compactions(table.ref)
     if any(entry.is_pending for entry in entries):

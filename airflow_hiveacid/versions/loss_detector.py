@@ -12,26 +12,20 @@ files. This module must not depend on a metastore.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Promises, Reset
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.versions import is_seen, not_held, write_id_of
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.plan.history import below
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.records.commits import CommitNote
-    from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Promises
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 
 _NONE = WriteId(0)
 

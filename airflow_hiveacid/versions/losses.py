@@ -7,20 +7,16 @@ of a loss (`versions.loss_detector`). So this module first writes a note of the 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +37,6 @@ def note_lost(
         loss_detector: the notes about the table.
         roots: the roots with their current states.
         now: the write IDs that are committed now.
-
-    Raises:
-        StorageError: the notes cannot be written.
     """
     losses = {info.name: loss_detector.newly_lost(info, state, now) for info, state in roots}
     losses = {name: lost for name, lost in losses.items() if lost}
@@ -84,9 +77,6 @@ def note_dropped(
         client: the metastore.
         table: the table.
         notes: the table's notes, if they are already listed.
-
-    Raises:
-        StorageError: notes cannot be read or written.
     """
     if not table.is_partitioned:
         return
@@ -106,10 +96,6 @@ def note_dropped(
 
 
 def loss_detector_of(table: TableInfo, notes: VersionNotes | None = None) -> LossDetector:
-    """Return a `LossDetector` with the notes about a table's past.
-
-    Raises:
-        StorageError: notes cannot be read.
-    """
+    """Return a `LossDetector` with the notes about a table's past."""
     notes = VersionNotes.of(table) if notes is None else notes
     return LossDetector.of(table, notes.commits(), notes.promises())

@@ -9,9 +9,11 @@ time. This module must not read rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import (
@@ -21,11 +23,14 @@ from airflow_hiveacid.format.errors import (
     VersionNotSettledError,
     VersionUnknownError,
 )
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.records.keeping import Promises
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.records.keeping import Promises, Tag
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import (
+    Kept,
     VersionSpec,
     as_of_number,
     not_held,
@@ -33,27 +38,15 @@ from airflow_hiveacid.format.state.versions import (
     state_as_of,
     without_aborted,
 )
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.metastore.compaction_queue import CompactionState
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.readable import Readable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from datetime import datetime
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.records.keeping import Tag
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.state.versions import Kept
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _MOST_WRITERS: Final = 5
 _MOST_DROPPED: Final = 5
@@ -98,7 +91,6 @@ class Past:
         Raises:
             VersionGoneError: the files may be incomplete. The error contains the oldest complete
                 version.
-            HiveAcidError: `resolve` raised an error, or a note cannot be read.
         """
         states, failure = [], None
         for info, listing in zip(partitions, listings, strict=True):
@@ -163,12 +155,7 @@ class Past:
         self._fail(_dropped(names), oldest, keeping_helps=False)
 
     def at(self, number: WriteId) -> Past:
-        """Return the same table as of a different version number.
-
-        Raises:
-            VersionNotSettledError, VersionUnknownError: the version could still change, or does not
-                exist.
-        """
+        """Return the same table as of a different version number."""
         return replace(
             self,
             version=VersionSpec(number=number),
@@ -247,7 +234,6 @@ def past_of(
         NotTransactionalError: the table is not transactional, so it has no versions.
         VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: the
             version is unknown, or could still change.
-        StorageError: notes cannot be read.
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
@@ -267,11 +253,7 @@ def past_of(
 
 
 def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Past:
-    """Return a `Past` for the current state of a table, with the notes about its past.
-
-    Raises:
-        StorageError: notes cannot be read.
-    """
+    """Return a `Past` for the current state of a table, with the notes about its past."""
     notes = VersionNotes.of(table)
     commits = notes.commits()
     promises = notes.promises()
@@ -364,7 +346,6 @@ def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
 
     Raises:
         VersionUnknownError: the table has no tag of this name.
-        CorruptFileError: a tag is damaged.
     """
     tag = notes.tag(name)
     if tag is None:

@@ -9,9 +9,10 @@ and notes divide the versions into intervals. This module checks only one versio
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from airflow_hiveacid.format.errors import (
     NotEnoughHistoryError,
@@ -20,17 +21,12 @@ from airflow_hiveacid.format.errors import (
     VersionUnknownError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.names import DeltaName, parse_directory_name
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.records.keeping import Promises
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.versions.loss_detector import LossDetector
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.names import BaseName
-    from airflow_hiveacid.format.records.keeping import Promises
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 
 Root = tuple["PartitionInfo", "Listing"]
 

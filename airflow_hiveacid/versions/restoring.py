@@ -8,26 +8,20 @@ files may be incomplete. This module must not read rows.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange
+from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.restoring import may_differ
 from airflow_hiveacid.storage.stores.listing import list_roots
-from airflow_hiveacid.versions.past import past_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.versions import VersionSpec
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.versions.past import Past
+from airflow_hiveacid.versions.past import Past, past_of
 
 _log = logging.getLogger(__name__)
 
@@ -71,11 +65,6 @@ def differing_roots(
         version: the version to restore.
         snapshot: the current snapshot.
         taken_s: see `past_of`.
-
-    Raises:
-        VersionGoneError: a partition was dropped after the version, or files of the version may be
-            missing.
-        HiveAcidError: as for `past_of`.
     """
     past = past_of(client, table, version, snapshot, taken_s=taken_s)
     roots = client.list_partitions(table)
@@ -95,11 +84,7 @@ def differing_roots(
 def differing_now(
     client: MetastorePort, table: TableInfo, version: VersionSpec
 ) -> tuple[Differing, ...]:
-    """Return the roots that may have changed since a version; no open transaction is needed.
-
-    Raises:
-        HiveAcidError: as for `differing_roots`.
-    """
+    """Return the roots that may have changed since a version; no open transaction is needed."""
     # Read the clock before taking the snapshot: `taken_s` must be a time before the snapshot.
     taken_s = None if version.number is not None else server_now(client)
     snapshot = snapshot_now(client, [table.ref])

@@ -6,27 +6,23 @@ provider's cleaners. See docs/decisions/versions.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.records.keeping import Tag, TaggedRoot
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec, without_aborted
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.past import Past, past_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _NEXT_S: Final = 0.002
 """The minimum difference between the times of two tag notes. Notes store times in milliseconds."""
@@ -147,9 +143,6 @@ def _check_alone(
 
     Each client writes its tag before this check. So at least one of two clients finds the tag of
     the other client. So two clients never both succeed for different versions.
-
-    Raises:
-        TagTakenError: a tag of another client has this name.
     """
     version_ids = ValidWriteIdList.parse(tag.write_ids)
     since_s = -1.0 if older is None else older.made_s

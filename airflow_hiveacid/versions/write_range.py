@@ -7,10 +7,11 @@ rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     ChangesGoneError,
@@ -18,6 +19,9 @@ from airflow_hiveacid.format.errors import (
     VersionRangeError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.keeping import Promises
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import (
     ChangeRange,
@@ -26,22 +30,20 @@ from airflow_hiveacid.format.state.change_range import (
     settled,
     up_to,
 )
-from airflow_hiveacid.format.state.versions import VersionSpec, newest_of, not_held, without_aborted
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.state.versions import (
+    Kept,
+    VersionSpec,
+    newest_of,
+    not_held,
+    without_aborted,
+)
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.past import Past, past_of, promises_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from airflow_hiveacid.format.records.commits import CommitNote
-    from airflow_hiveacid.format.records.keeping import Promises
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import Listing
-    from airflow_hiveacid.format.state.versions import Kept
-    from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 Version = int | str | datetime | VersionSpec
 """The values that `VersionSpec.meant_by` accepts."""
@@ -90,20 +92,12 @@ class WriteRange:
         return (first | last) - gone_before
 
     def check_vanished(self, names: Collection[PartitionName]) -> None:
-        """Raise an error if the changes need missing partitions (`names`).
-
-        Raises:
-            ChangesGoneError: the changes need a missing partition. The error names the partition.
-        """
+        """Raise an error if the changes need missing partitions (`names`)."""
         for name in sorted(names, key=str):
             raise self._gone(f"partition {name} was dropped together with its rows", 0)
 
     def segments(self, info: PartitionInfo, listing: Listing) -> tuple[ChangeSegment, ...]:
-        """Return the segments of the range in a root; the listing must be current.
-
-        Raises:
-            ChangesGoneError: required files may be missing.
-        """
+        """Return the segments of the range in a root; the listing must be current."""
         try:
             segments = self._segments(listing)
         except ChangesGoneError:
@@ -217,9 +211,6 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
 
     Raises:
         VersionRangeError: the later version lacks a write of the earlier version.
-        VersionUnknownError, VersionDoubtfulError, VersionNotSettledError, VersionNotYetError: one
-            of the versions is unknown, or could still change.
-        StorageError: notes cannot be read.
     """
     notes = VersionNotes.of(table)
     commits = notes.commits()

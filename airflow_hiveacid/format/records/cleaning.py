@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.format.ids import TxnId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age_text
 
 

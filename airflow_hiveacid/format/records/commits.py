@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from airflow_hiveacid.format.ids import TxnId, WriteId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.ids import TxnId, WriteId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

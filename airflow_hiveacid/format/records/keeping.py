@@ -9,18 +9,17 @@ horizon). `Promises` returns, for each root, the oldest version whose files are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import (
+    Collection,
+    Mapping,
+)
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.versions import Kept
-from airflow_hiveacid.format.table import PartitionName  # noqa: TC001 - the codec reads hints at run time
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from airflow_hiveacid.format.table import PartitionName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,17 +6,14 @@ write ID must be allocated and committed in the metastore. See docs/decisions/le
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.attempts import AttemptId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import stored_as
-from airflow_hiveacid.format.ids import TxnId, WriteId  # noqa: TC001 - the codec reads hints at run time
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.format.table import TableRef  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.table import TableRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

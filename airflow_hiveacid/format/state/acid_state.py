@@ -25,8 +25,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
@@ -44,6 +45,7 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import (
     AcidDirectory,
     FileEntry,
@@ -60,12 +62,6 @@ from airflow_hiveacid.format.state.selection import (
     walk_order,
 )
 from airflow_hiveacid.format.table import TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-
 
 # AcidMetaDataFile.DataFormat of Hive 4; Hive 3.1 supports only the first value.
 _DATA_FORMATS: Final = frozenset({COMPACTED_FORMAT, "truncated", "dropped"})

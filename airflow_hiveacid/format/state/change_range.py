@@ -25,23 +25,17 @@ from __future__ import annotations
 
 import enum
 import itertools
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
-from airflow_hiveacid.format.state.versions import missing_evidence
+from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
+from airflow_hiveacid.format.state.versions import Kept, missing_evidence
 from airflow_hiveacid.format.table import TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
-    from airflow_hiveacid.format.state.versions import Kept
 
 _FIRST: WriteId = WriteId(1)
 
@@ -177,9 +171,6 @@ def oldest_since(
 
     A live base does not contain the rows that it replaced. A merged delta of an insert-only table
     does not show which write inserted a row.
-
-    Raises:
-        HiveAcidError: see `resolve`.
     """
     state = resolve(listing, now, txns, kind)
     lowest = WriteId(0) if state.base is None else max(state.base.high, WriteId(0))
@@ -219,7 +210,6 @@ def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is
     Raises:
         ChangesGoneError: cleaners may have deleted files that the range needs. The error contains
             the lowest readable version.
-        HiveAcidError: see `resolve`.
     """
     if not part.count_within(_FIRST, part.until.high_watermark):
         return ()

@@ -7,10 +7,11 @@ file has the ACID columns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import (
     BaseName,
     DeltaName,
@@ -19,11 +20,6 @@ from airflow_hiveacid.format.names import (
 )
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.state.selection import DirectoryStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.ids import WriteId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.names import (
     is_below_hidden,
@@ -22,9 +20,7 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
 )
 from airflow_hiveacid.format.state.acid_state import AcidState
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.state.directories import Listing
 
 
 def flat_state(listing: Listing) -> AcidState:

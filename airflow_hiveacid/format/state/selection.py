@@ -29,16 +29,13 @@ Example:
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import MINIMUM_BASE, BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 class DirectoryStatus(enum.Enum):

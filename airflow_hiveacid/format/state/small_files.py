@@ -16,16 +16,13 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.names import parse_file_name
+from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.state.directories import FileEntry
 
 COMBINED_FILE_BYTES: Final = 256 << 20
 """The size up to which a compaction combines files of an insert-only table."""

@@ -30,9 +30,10 @@ Example:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.errors import (
@@ -43,16 +44,10 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import is_compacted, resolve
+from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
+from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.table import TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
 
 _KINDS: Final = ("version ", "timestamp ", "tag ")
 
@@ -301,10 +296,6 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
         txns: the current transactions. These transactions show which compactions are visible.
         kind: the table's kind.
         kept: the guarantee that the root's files are kept, or None without a guarantee.
-
-    Raises:
-        VersionGoneError: the files are incomplete, or cannot be proven complete.
-        HiveAcidError: see `resolve`.
     """
     state_now = resolve(listing, now, txns, kind)
     state_then = resolve(_readable(listing, now, then, kind), then, txns, kind)

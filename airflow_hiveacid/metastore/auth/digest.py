@@ -12,18 +12,15 @@ import hmac
 import re
 import secrets
 import struct
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from airflow_hiveacid.jobs.logins import Protection
 from airflow_hiveacid.metastore.auth.address import ConnectError
 from airflow_hiveacid.metastore.auth.protection import WORDS, strongest
 from airflow_hiveacid.metastore.auth.rc4 import Rc4
 from airflow_hiveacid.metastore.auth.sasl import MechanismError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.metastore.auth.tokens import DelegationToken
+from airflow_hiveacid.metastore.auth.tokens import DelegationToken
 
 # Java servers register DIGEST-MD5 with the protocol "null" and the server name "default".
 _URI: Final = b"null/default"

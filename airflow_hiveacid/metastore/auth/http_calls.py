@@ -8,6 +8,7 @@ a connection for every call, parses error pages as Thrift messages, and uses $ht
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.client import (
     HTTPConnection,
@@ -18,24 +19,18 @@ from http.client import (
 )
 from io import BytesIO
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin
-from airflow_hiveacid.metastore.auth.address import ConnectError, NotAdmittedError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login
+from airflow_hiveacid.metastore.auth.address import Address, ConnectError, NotAdmittedError
+from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.metastore.auth.sockets import connect_named, is_quiet, tls_context
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.jobs.logins import Login
-    from airflow_hiveacid.metastore.auth.address import Address
-    from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket
 
 _MEDIA_TYPE: Final = "application/x-thrift"
 # The first bytes of a message in the binary protocol.
@@ -70,7 +65,6 @@ def open_http(endpoint: MetastoreEndpoint, address: Address) -> HttpTransport:
 
     Raises:
         ConnectError: no server answers at the address, or the TLS handshake failed.
-        ConfigurationError: a certificate file, or the token, is missing or unreadable.
     """
     transport = HttpTransport(endpoint, address)
     try:
@@ -212,11 +206,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
 
 
 def _whole(response: HTTPResponse) -> bytes:
-    """Read the response in pieces; `read()` would allocate the whole Content-Length at once.
-
-    Raises:
-        HTTPException: the response ended early, or is too long.
-    """
+    """Read the response in pieces; `read()` would allocate the whole Content-Length at once."""
     answer = bytearray()
     while piece := response.read(_MAX_PAGE_BYTES):
         answer += piece

@@ -7,12 +7,13 @@ wait for a KDC. Without a limit, the library waits for almost a minute.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import Protection
+from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     CountedRefusalError,
@@ -22,11 +23,6 @@ from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.metastore.auth.krb5 import GssContext, GssError
 from airflow_hiveacid.metastore.auth.protection import strongest
 from airflow_hiveacid.metastore.auth.sasl import MechanismError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.logins import KerberosLogin
 
 _LAYERS: Final[Mapping[Protection, int]] = MappingProxyType(
     {Protection.AUTHENTICATION: 1, Protection.INTEGRITY: 2, Protection.PRIVACY: 4}
@@ -101,7 +97,6 @@ class Kerberos:
         """Get a ticket and return the first response; see `Mechanism.start`.
 
         Raises:
-            LoginRefusedError: the KDC does not know the client, its key or the service.
             ConnectError: no ticket is available now, or no KDC answers.
         """
 
@@ -231,11 +226,7 @@ def service_of(login: KerberosLogin, host: str) -> str:
 
 
 def _check_keytab(login: KerberosLogin) -> None:
-    """Check that the keytab is readable; otherwise the library would report a missing ticket cache.
-
-    Raises:
-        ConfigurationError: the file cannot be read, or is not a keytab.
-    """
+    """Check the keytab, because the library would report a missing ticket cache instead."""
     if not login.keytab:
         return
     try:

@@ -14,10 +14,8 @@ Example:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Final, TypeVar
 
 _ASKED_LAST_S: Final = 60.0
 

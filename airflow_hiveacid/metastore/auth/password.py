@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.jobs.logins import PasswordLogin
 from airflow_hiveacid.metastore.auth.address import CountedRefusalError
 from airflow_hiveacid.metastore.auth.sasl import MechanismError
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.logins import PasswordLogin
 
 
 class Plain:

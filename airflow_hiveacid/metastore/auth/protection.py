@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.jobs.logins import Protection
 from airflow_hiveacid.metastore.auth.sasl import WeakProtectionError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
 
 WORDS: Final[Mapping[Protection, bytes]] = MappingProxyType(
     {

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
+from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from thrift.transport.TSocket import TSocket
 
 _MAX_ROUND_BYTES: Final = 1 << 20
 # One frame may contain all partitions of a table. A longer frame is invalid.

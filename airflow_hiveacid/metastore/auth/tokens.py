@@ -11,18 +11,14 @@ import base64
 import binascii
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.jobs.logins import SecretSource, TokenLogin
 from airflow_hiveacid.metastore.auth.secret import read_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.jobs.logins import TokenLogin
 
 KIND: Final = "HIVE_DELEGATION_TOKEN"
 CONTAINER_FILE: Final = "HADOOP_TOKEN_FILE_LOCATION"
@@ -129,11 +125,7 @@ def parse_token(text: str) -> DelegationToken:
 
 
 def parse_credentials(content: bytes) -> list[DelegationToken]:
-    """Return the tokens of a credentials file that Hadoop 2 or 3 writes for containers.
-
-    Raises:
-        ValueError: the content is not a credentials file in format 0.
-    """
+    """Return the tokens of a credentials file that Hadoop 2 or 3 writes for containers."""
     return list(named_tokens(content).values())
 
 

@@ -8,8 +8,9 @@ not be used, because Hive 4.0.1 lacks it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -17,7 +18,16 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TransactionalKind
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import (
+    UNPARTITIONED,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
@@ -31,14 +41,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
     EnvironmentContext,
     GetTableRequest,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-    from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import Struct
 
 # The capabilities that HiveServer2 sends to create ACID tables
 # (HiveConf.METASTORE_CLIENT_CAPABILITIES).

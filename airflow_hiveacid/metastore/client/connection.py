@@ -37,6 +37,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.errors.metastore import REACHABLE_ADVICE
 from airflow_hiveacid.format.known_secrets import without_secrets
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     LoginRefusedError,
@@ -54,12 +55,10 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
 )
+from airflow_hiveacid.metastore.wire import Struct
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
-
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-    from airflow_hiveacid.metastore.wire import Struct
 
 Faults = Mapping[type[Exception], Callable[[str], HiveAcidError]]
 """For each exception class of a call: the function that makes our error from the server's text."""
@@ -168,9 +167,6 @@ class Connection:
 
         Use this method around code that converts enum values of a response. Thrift's decoder does
         not check required fields and enum values.
-
-        Raises:
-            MetastoreAnswerError: the code in the `with` block raised a KeyError.
         """
         try:
             yield
@@ -222,9 +218,6 @@ class Connection:
         A server may limit a request's partitions (metastore.limit.partition.request) or bytes
         (metastore.server.max.message.size). So after a refusal, send half as many items per call.
         The process remembers an accepted number of items for ten minutes.
-
-        Raises:
-            HiveAcidError: as `send` does, for a call with a single item.
         """
         key, offset, is_smaller = (self.endpoint.uris, method), 0, False
         accepted, since = _accepted.get(key, (most, 0.0))

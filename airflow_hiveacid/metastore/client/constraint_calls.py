@@ -6,10 +6,11 @@ stubs of hmsclient can read primary keys of 3.1 and 4.x, since we need only the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.table import Constraints
+from airflow_hiveacid.format.table import Constraints, TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
 from airflow_hiveacid.metastore.gen.constraints.ttypes import (
     AllTableConstraintsRequest,
@@ -17,12 +18,7 @@ from airflow_hiveacid.metastore.gen.constraints.ttypes import (
     DefaultConstraintsRequest,
     NotNullConstraintsRequest,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import Struct
 
 _CATALOG: Final = "hive"
 

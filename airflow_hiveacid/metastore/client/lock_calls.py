@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
 
 from thrift.Thrift import TApplicationException
 
@@ -14,6 +13,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.client.transaction_calls import user_name
 from airflow_hiveacid.metastore.gen.faults.ttypes import (
@@ -30,13 +30,10 @@ from airflow_hiveacid.metastore.wire import (
     LOCK_TYPE_NUMBERS,
     LOCK_TYPES,
     OPERATION_NUMBERS,
+    Struct,
     received,
     seconds_of,
 )
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.wire import Struct
 
 
 class LockCalls:

@@ -11,9 +11,13 @@ Example:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreError
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
 from airflow_hiveacid.metastore.client.constraint_calls import ConstraintCalls
@@ -23,13 +27,7 @@ from airflow_hiveacid.metastore.client.queue_calls import QueueCalls
 from airflow_hiveacid.metastore.client.transaction_calls import TransactionCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     from hmsclient import HMSClient
-
-    from airflow_hiveacid.format.conflicts import MetastoreGeneration
-    from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 # Even an urgent heartbeat needs time for a login. A login takes several round trips, and may use a
 # KDC.
@@ -37,11 +35,7 @@ _SHORTEST_CONNECT_S: Final = 2.0
 
 
 def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
-    """Return a client that connects at its first call.
-
-    Raises:
-        ConfigurationError: an address is malformed or missing.
-    """
+    """Return a client that connects at its first call."""
     return MetastoreClient(endpoint)
 
 
@@ -49,9 +43,6 @@ def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[Me
     """Call each server of a metastore; return the addresses that answer, and the other failures.
 
     A single address counts as answering without a call.
-
-    Raises:
-        ConfigurationError: an address is malformed or missing, or a file of the login.
     """
     if len(endpoint.uris) == 1:
         return endpoint.uris, []

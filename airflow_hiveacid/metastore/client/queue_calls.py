@@ -6,8 +6,9 @@ Of these methods, Hive 3.1 supports only `request_compaction` and `show_compacti
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -31,14 +32,10 @@ from airflow_hiveacid.metastore.gen.compaction import ttypes
 from airflow_hiveacid.metastore.wire import (
     COMPACTION_TYPE_NUMBERS,
     COMPACTION_TYPES,
+    Struct,
     received,
     seconds_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.metastore.wire import Struct
 
 _INITIATOR: Final = "airflow-provider-hiveacid"
 _TYPE: Final = "type"

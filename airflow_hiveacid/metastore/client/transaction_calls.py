@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import re
 import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
     MetastoreCallError,
@@ -25,7 +26,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import (
@@ -38,12 +39,6 @@ from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.conflicts import DataOperation
-    from airflow_hiveacid.format.table import PartitionName
 
 _TYPES: Final = {
     TxnType.DEFAULT: ttypes.TxnType.DEFAULT,

@@ -10,7 +10,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -18,15 +19,10 @@ from airflow_hiveacid.format.errors import (
     TableDiffersError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.catalog import NewTable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _LOCAL: Final = "file:"
 _FORMATS: Final = {
@@ -65,9 +61,6 @@ def define(  # noqa: PLR0913 - a table needs that many
         comments: comments by column.
         parameters: additional table parameters. The parameters for the table's kind are added
             automatically.
-
-    Raises:
-        InputError: a name, type, column list, bucket column or format is not valid for the table.
     """
     data, parts = _columns(columns), _columns(partition_columns or {})
     names = [column.name for column in (*data, *parts)]
@@ -114,7 +107,6 @@ def ensure_table(client: MetastorePort, new: NewTable) -> bool:
 
     Raises:
         TableDiffersError: the table exists with a different definition.
-        MetastoreCallError: the database does not exist, or the server refuses the definition.
     """
     try:
         table = client.get_table(new.ref)

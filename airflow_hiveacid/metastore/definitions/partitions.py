@@ -7,8 +7,8 @@ nothing remains. Makes no change.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.definition_rules import partition_spelling
@@ -18,20 +18,16 @@ from airflow_hiveacid.format.errors import (
     PartitionNotFoundError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.jobs.metastore_statements import (
+    AddPartitions,
+    DropPartitions,
+    PartitionValues,
+)
 from airflow_hiveacid.metastore.definitions.new_table import same_directory
 from airflow_hiveacid.metastore.definitions.tables import transactional_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.jobs.metastore_statements import (
-        AddPartitions,
-        DropPartitions,
-        PartitionValues,
-    )
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +99,6 @@ def drop_partitions(
     Raises:
         PartitionNotFoundError: a partition specification matches no partition, and the statement
             has no IF EXISTS.
-        ConfigurationError: values do not fit the table's partition columns.
     """
     table = transactional_table(client, asked.target)
     all_names = client.partition_names(table)

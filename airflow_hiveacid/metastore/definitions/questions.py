@@ -7,22 +7,18 @@ strings in UTC. Values that the server does not report are omitted.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.definitions.partitions import whole_partition
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import PartitionName
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.txn_values import OpenTxn
+from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.txn_values import OpenTxn
 
 _LONGEST_MESSAGE = 500
 
@@ -34,9 +30,7 @@ def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> S
     """Return the rows of a query, in the server's order.
 
     Raises:
-        TableNotFoundError: the table does not exist.
         ConfigurationError: the values do not identify a partition of the table.
-        MetastoreUnavailableError: no server answers.
     """
     match statement:
         case statements.ShowCompactions():

@@ -12,10 +12,11 @@ Example:
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.definitions.lock import locked
 from airflow_hiveacid.metastore.definitions.partitions import add_partitions, drop_partitions
@@ -30,21 +31,14 @@ from airflow_hiveacid.metastore.definitions.tables import (
     set_properties,
     unset_properties,
 )
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
 from airflow_hiveacid.metastore.locks import components_to_define
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from airflow_hiveacid.format.table import PartitionName, TableRef
-    from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-
-    AroundDrop = Callable[
-        [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
-    ]
+AroundDrop = Callable[
+    [MetastorePort, TableRef, Sequence[PartitionName]], AbstractContextManager[None]
+]
 
 
 def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two callbacks

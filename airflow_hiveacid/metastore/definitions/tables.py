@@ -7,8 +7,8 @@ nothing remains. Changes nothing itself.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.definition_rules import why_fixed, why_no_change, why_not_set
 from airflow_hiveacid.format.errors import (
@@ -22,31 +22,26 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
+    TableInfo,
     TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.metastore.catalog import TableChange
+from airflow_hiveacid.jobs.metastore_statements import (
+    AddColumns,
+    ChangeColumn,
+    CreateDatabase,
+    CreateTable,
+    DropTable,
+    NewColumn,
+    RenameTable,
+    SetProperties,
+    UnsetProperties,
+)
+from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.definitions.new_table import define, differences, ensure_table
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.metastore_statements import (
-        AddColumns,
-        ChangeColumn,
-        CreateDatabase,
-        CreateTable,
-        DropTable,
-        NewColumn,
-        RenameTable,
-        SetProperties,
-        UnsetProperties,
-    )
-    from airflow_hiveacid.metastore.catalog import NewTable
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)
 
@@ -95,11 +90,7 @@ def create_table(
 
 
 def new_table(asked: CreateTable) -> NewTable:
-    """Return the table definition that a CREATE TABLE statement requests.
-
-    Raises:
-        InputError: a name, type or property is not allowed.
-    """
+    """Return the table definition that a CREATE TABLE statement requests."""
     every = (*asked.columns, *asked.partition_columns)
     properties = dict(asked.properties)
     for name in properties:
@@ -146,11 +137,7 @@ def drop_table(
 def add_columns(
     client: MetastorePort, asked: AddColumns, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that adds new columns.
-
-    Raises:
-        DefinitionError: a column already exists, and no earlier try has added it.
-    """
+    """Return the work that adds new columns."""
     table = transactional_table(client, asked.target)
     _check_cascade(table, asked)
     added = _columns(asked.columns)
@@ -219,11 +206,7 @@ def rename_table(
 
 
 def set_properties(client: MetastorePort, asked: SetProperties) -> DefinitionWork | None:
-    """Return the work that sets table properties.
-
-    Raises:
-        DefinitionError: the statement sets a property that statements must not set.
-    """
+    """Return the work that sets table properties."""
     table = transactional_table(client, asked.target)
     properties = dict(asked.properties)
     _check_parameters(table, properties, why_not_set)

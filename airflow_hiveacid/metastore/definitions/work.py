@@ -9,16 +9,13 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from airflow_hiveacid.format.conflicts import LockType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -21,14 +22,10 @@ from airflow_hiveacid.format.errors import (
     MetastoreLoginError,
     TransactionAbortedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.clock import Clock
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
@@ -93,11 +90,7 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
 
 
 def fate_of(client: MetastorePort, txn_id: TxnId, write_ids: Mapping[TableRef, WriteId]) -> Fate:
-    """Determine a transaction's outcome from a new snapshot.
-
-    Raises:
-        MetastoreError: the metastore did not answer, or its answer does not show the outcome.
-    """
+    """Determine a transaction's outcome from a new snapshot."""
     txns = client.valid_txns()
     if txn_id > txns.high_watermark:
         raise MetastoreCallError(

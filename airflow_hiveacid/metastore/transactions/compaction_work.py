@@ -27,10 +27,11 @@ import dataclasses
 import logging
 import socket
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import airflow_hiveacid
 from airflow_hiveacid.format.conflicts import (
@@ -47,6 +48,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreVersionError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
@@ -55,9 +57,11 @@ from airflow_hiveacid.format.policies import (
     outcome,
 )
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
+    CompactionEntry,
+    CompactionResponse,
     CompactionState,
     CompactionType,
     our_pool,
@@ -70,20 +74,12 @@ from airflow_hiveacid.metastore.locks import (
     TableAccess,
     presence_of_compactions,
 )
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, COMPACTOR
-from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
-    from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionResponse
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.
 _LONGEST_MESSAGE: Final = 2000
@@ -148,10 +144,6 @@ class CompactionWork:
         """Check right before publishing that the compaction is neither aborted nor cancelled.
 
         A published result stays valid. So from now on, the heartbeats ignore the entry.
-
-        Raises:
-            CompactionCancelledError: the entry was withdrawn.
-            TransactionAbortedError, FencedError: as `Transaction.ensure_alive`.
         """
         self.txn.confirm_alive()
         self.txn.watch(lambda _: None)
@@ -284,11 +276,7 @@ class _QueueWorker:
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
     def await_turn(self, txn_id: TxnId, kind: CompactionType) -> bool:
-        """Take the compactors' lock, or wait for it; return False if this compaction gives way.
-
-        Raises:
-            WriteConflictError, LockNotAcquiredError: see `compacting`.
-        """
+        """Take the compactors' lock, or wait for it; return False if this compaction gives way."""
         clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
         began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
         while not self._is_alone(txn_id, kind):
@@ -483,9 +471,6 @@ def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:
     from its worker after hive.compactor.worker.timeout; then another worker may compact, too. If
     the entry is missing, its table or partition was dropped or renamed; the checks of the
     definition find this, and other partitions must not end because of it.
-
-    Raises:
-        CompactionCancelledError: our worker no longer has the entry.
     """
     entries = client.show_compactions(claim.table, claim.partition)
     entry = next((entry for entry in entries if entry.entry_id == claim.entry_id), None)

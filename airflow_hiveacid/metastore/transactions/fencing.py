@@ -27,22 +27,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
-from airflow_hiveacid.format.errors import FencedError, MetastoreError
+from airflow_hiveacid.format.errors import FencedError, MetastoreError, TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.metastore.locks import presence_of_compactions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.format.errors import TransactionAbortedError
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 ANONYMOUS: Final = "airflow-provider-hiveacid"
 """The agent info on locks of this provider's transactions without a job."""
@@ -203,9 +198,6 @@ def fence(
 
     Returns:
         True if there were older copies, because they may have blocked our lock request.
-
-    Raises:
-        FencedError: a newer copy has requested its locks, so this copy must end.
     """
     if fencing_token is None:
         return False

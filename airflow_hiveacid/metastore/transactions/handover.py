@@ -12,22 +12,18 @@ During this time, a transaction with only shared locks replaces the old transact
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 
 class Handover:
@@ -54,11 +50,6 @@ class Handover:
 
         The locks need not be granted, because a process that kills the job also finds waiting
         requests.
-
-        Raises:
-            TransactionAbortedError: another client has ended a kept transaction.
-            MetastoreError: the state of the kept transactions is unknown, or the lock request
-                failed.
         """
         components = tuple(
             LockComponent(table=ref, lock_type=LockType.SHARED_READ, operation=DataOperation.SELECT)
@@ -80,10 +71,6 @@ class Handover:
 
         Returns:
             True if there were kept transactions, because they may have blocked the next request.
-
-        Raises:
-            TransactionAbortedError: another client has ended a kept transaction.
-            MetastoreError: the state of the kept transactions is unknown.
         """
         was_any = bool(self._left)
         for txn_id in self._left:

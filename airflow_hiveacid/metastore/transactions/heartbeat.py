@@ -18,23 +18,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
     HiveAcidError,
     TransactionAbortedError,
+    TransactionError,
 )
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.metastore.clock import Clock
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import ExitStack
-
-    from airflow_hiveacid.format.errors import TransactionError
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 # The pause after a failed heartbeat, as a share of the interval. The server's time-out is two
 # intervals.
@@ -144,11 +141,7 @@ class Heartbeat:
 
 
 def open_beating(client: MetastorePort, clock: Clock, undo: ExitStack) -> tuple[TxnId, Heartbeat]:
-    """Open a transaction and start its heartbeats; closing `undo` ends both.
-
-    Raises:
-        MetastoreError: the transaction cannot be opened, or the second connection fails.
-    """
+    """Open a transaction and start its heartbeats; closing `undo` ends both."""
     txn_id = client.open_txn()
     undo.callback(abort_quietly, client, txn_id)
     interval_s = client.txn_timeout_s / 2

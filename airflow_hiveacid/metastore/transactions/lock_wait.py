@@ -6,7 +6,8 @@ Takes a lock request. Returns the granted lock, or raises an error that lists th
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState
 from airflow_hiveacid.format.errors import (
@@ -14,13 +15,9 @@ from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
     TransactionAbortedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.metastore.clock import Clock
-    from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.clock import Clock
+from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
+from airflow_hiveacid.metastore.port import MetastorePort
 
 # Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A pause
 # should not be longer than a short job.
@@ -88,11 +85,6 @@ def acquire_without_queueing(
 
     A request that is not granted immediately is withdrawn before the pause. So other requests never
     wait for such a request. The first request is made even if `timeout_s` is 0.
-
-    Raises:
-        LockNotAcquiredError: the locks were not granted within `timeout_s`, and the request was
-            withdrawn.
-        TransactionAbortedError: the transaction was aborted during the wait.
     """
     began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
     while True:

@@ -13,9 +13,10 @@ milliseconds.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
@@ -27,7 +28,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.policies import doing_of, looks_for_rivals, recorded_under
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockRequest,
@@ -36,6 +37,7 @@ from airflow_hiveacid.metastore.locks import (
     named_behind_table_lock,
     presence_component,
 )
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.fencing import (
     FencingToken,
@@ -43,18 +45,12 @@ from airflow_hiveacid.metastore.transactions.fencing import (
     fence,
     raise_if_fenced,
 )
+from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting, is_overtaken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.handover import Handover
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
-    from airflow_hiveacid.metastore.txn_values import TxnType
+from airflow_hiveacid.metastore.txn_values import TxnType
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
 _MOST_REOPENINGS: Final = 5
@@ -284,10 +280,6 @@ class _Opening:
 
         A different client may have aborted the transaction to kill the job
         (docs/decisions/restarts.md).
-
-        Raises:
-            TransactionAbortedError: another client has ended the transaction.
-            MetastoreUnavailableError: the metastore does not answer.
         """
         try:
             self.client.heartbeat(self.txn_id)

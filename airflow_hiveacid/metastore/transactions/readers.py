@@ -24,20 +24,16 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.records.cleaning import Reader
-from airflow_hiveacid.metastore.locks import presence_of_compactions
+from airflow_hiveacid.format.snapshot import ValidTxnList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import is_of_this_provider, job_key_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.locks import LockInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _LOCKLESS: Final = "hive.acid.lockless.reads.enabled"
 # The agent info of a query's lock: Hive's query ID (user, time, UUID), or Trino's query ID.

@@ -8,16 +8,13 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from airflow_hiveacid.format.attempts import AttemptId
+from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.metastore.clock import Clock, SystemClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.specs.job import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,10 @@ Example:
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import (
@@ -32,12 +33,16 @@ from airflow_hiveacid.format.errors import (
     NotTransactionalError,
     OvertakenError,
     TransactionAbortedError,
+    TransactionError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.policies import recorded_under
 from airflow_hiveacid.format.records.commits import TimeBounds
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.fencing import agent_info_of, raise_if_fenced
@@ -49,18 +54,8 @@ from airflow_hiveacid.metastore.transactions.opening import (
     open_and_lock,
     take_snapshot,
 )
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.txn_values import TxnType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.errors import TransactionError
-    from airflow_hiveacid.format.ids import TxnId, WriteId
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-    from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
 """The arguments of `JobTerms.on_step`, in this order; `body_done` comes right before the commit.
@@ -145,13 +140,7 @@ class MetastoreTransaction:
         self._terms.on_step(name)
 
     def ensure_alive(self) -> None:
-        """Check that the transaction is open; ask the server only after failed heartbeats.
-
-        Raises:
-            TransactionAbortedError: the server has aborted the transaction.
-            FencedError: a newer copy of the job has aborted the transaction.
-            CompactionCancelledError: the check of `watch` has raised this error.
-        """
+        """Check that the transaction is open; ask the server only after failed heartbeats."""
         heartbeat = self._opened.heartbeat
         if heartbeat.lost is not None:
             self.raise_why(heartbeat.lost)
@@ -183,10 +172,6 @@ class MetastoreTransaction:
 
         The request is repeated for at most `lock_timeout_s`, and never stays in the queue. So later
         requests of other transactions do not wait for this request.
-
-        Raises:
-            LockNotAcquiredError: another transaction holds, or waits for, an exclusive lock.
-            TransactionAbortedError, FencedError: as `ensure_alive`.
         """
         request = LockRequest(
             txn_id=self.txn_id,
@@ -220,7 +205,6 @@ class MetastoreTransaction:
         files would become visible. Conflict detection and compaction also need the record.
 
         Raises:
-            TransactionAbortedError: the server has aborted the transaction.
             ValueError: a partition is not covered by the locks.
         """
         self._check_locked(ref, names)
@@ -340,13 +324,7 @@ class MetastoreTransaction:
         self._terms.on_step("committed")
 
     def end_after(self, error: BaseException, handover: Handover | None) -> None:
-        """End the transaction after an error in the `with` block; only `begin` calls this.
-
-        Raises:
-            TransactionAbortedError, FencedError: the reason for the failure of the `with` block.
-            MetastoreError: another transaction committed first, and it is unknown whether this
-                transaction is still open.
-        """
+        """End the transaction after an error in the `with` block; only `begin` calls this."""
         if isinstance(error, OvertakenError) and not self._is_ended:
             self._end_overtaken(error, handover)
         if not self._is_ended:
@@ -363,10 +341,6 @@ class MetastoreTransaction:
         If a different client aborts the transaction, its locks are released. Then another
         transaction may soon overtake the aborted transaction. The job must not open a new
         transaction after an abort, or while the state is unknown (docs/decisions/restarts.md).
-
-        Raises:
-            TransactionAbortedError, FencedError, MetastoreError: the transaction was aborted, or
-                its state is unknown.
         """
         end = self._why_over()
         if end is not None or handover is None:

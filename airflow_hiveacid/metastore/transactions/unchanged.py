@@ -6,13 +6,11 @@ DDL does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import TableChangedError
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _SHAPE: Final = (
     "table_id",

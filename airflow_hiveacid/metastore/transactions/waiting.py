@@ -6,19 +6,15 @@ the wait, the waiting transaction must be reopened.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.conflicts import LockState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import TableRef
-    from airflow_hiveacid.metastore.locks import TableAccess
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 
 
 class WaitedInVainError(Exception):

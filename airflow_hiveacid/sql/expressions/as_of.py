@@ -22,15 +22,13 @@ Example:
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _NUMBERED: Final = frozenset({"VERSION", "SYSTEM_VERSION"})
 _TIMED: Final = frozenset({"TIMESTAMP", "SYSTEM_TIME"})
@@ -39,11 +37,7 @@ _LONGEST: Final = 6
 
 
 def without_clauses(piece: Piece) -> Piece:
-    """Return the statement without its AS OF clauses; see `Token.as_of`.
-
-    Raises:
-        SqlTextError: the version in a clause is invalid.
-    """
+    """Return the statement without its AS OF clauses; see `Token.as_of`."""
     tokens: list[Token] = []
     index = 0
     while index < len(piece):
@@ -59,11 +53,7 @@ def without_clauses(piece: Piece) -> Piece:
 
 
 def check_all_read(piece: Piece) -> None:
-    """Refuse AS OF clauses after names that cannot refer to earlier versions.
-
-    Raises:
-        SqlTextError: the statement has an unused AS OF clause.
-    """
+    """Refuse AS OF clauses after names that cannot refer to earlier versions."""
     for token in piece.tokens:
         if token.as_of is not None and not token.as_of.is_read:
             piece.fail(

@@ -20,21 +20,16 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.table import NULL_PARTITION
-from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.jobs.parameters import Parameter, ValueType
 from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function, is_never_empty
 from airflow_hiveacid.sql.text.bare_names import check_bare
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _SYMBOLS: Final = frozenset(
     "( ) [ ] , . + - * / % ^ & | || ~ = == <=> <> != < <= > >=".split()  # noqa: SIM905 - easier to read
@@ -86,11 +81,7 @@ _NO_OPERANDS: Final = _BORDERS | _COMPARISONS | _ARITHMETIC | _OPENING | {"~", "
 
 
 def check_meaning(piece: Piece) -> None:
-    """Refuse SQL that Spark evaluates differently, or that Hive does not support.
-
-    Raises:
-        SqlTextError: the SQL has a different meaning in Spark, or Hive does not support it.
-    """
+    """Refuse SQL that Spark evaluates differently, or that Hive does not support."""
     in_types = _in_types(piece)
     _check_operators(piece, in_types)
     for index, token in enumerate(piece.tokens):

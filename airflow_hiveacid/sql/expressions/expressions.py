@@ -12,8 +12,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
@@ -24,14 +25,9 @@ from airflow_hiveacid.sql.expressions.queries import check_queries
 from airflow_hiveacid.sql.expressions.translations import translations
 from airflow_hiveacid.sql.text.bare_names import is_bare
 from airflow_hiveacid.sql.text.nodes import check_expression, position_of
-from airflow_hiveacid.sql.text.views import table_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
-    from airflow_hiveacid.sql.text.views import Views
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.views import Views, table_changes
 
 TARGET: Final = "t"
 SOURCE: Final = "s"
@@ -90,21 +86,12 @@ class ColumnUse:
 
 
 def expression(piece: Piece, names: NameScope) -> str:
-    """Return an expression as Spark SQL over `t` and `s`.
-
-    Raises:
-        SqlTextError: the SQL cannot be parsed, is not supported, or has a different meaning in
-            Spark.
-    """
+    """Return an expression as Spark SQL over `t` and `s`."""
     return written(piece, parsed(piece, names), names)
 
 
 def parsed(piece: Piece, names: NameScope) -> exp.Expr:
-    """Parse an expression with sqlglot; check that it has the same meaning in Hive and Spark.
-
-    Raises:
-        SqlTextError: as in `expression`.
-    """
+    """Parse an expression with sqlglot; check that it has the same meaning in Hive and Spark."""
     if [token.word for token in piece.tokens] == ["DEFAULT"]:
         piece.fail(*_NO_DEFAULT)
     check_meaning(piece)
@@ -121,9 +108,6 @@ def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
 
     sqlglot parses some names as units of time, and drops unexpected names. If such a name is a
     column, its table would be unknown.
-
-    Raises:
-        SqlTextError: a name was not parsed as a column.
     """
     names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
     for index, token in enumerate(piece.tokens):
@@ -139,11 +123,7 @@ def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
 
 
 def written(piece: Piece, tree: exp.Expr, names: NameScope) -> str:
-    """Return a parsed expression as Spark SQL, with the table names `t` and `s`.
-
-    Raises:
-        SqlTextError: the expression contains an ambiguous name.
-    """
+    """Return a parsed expression as Spark SQL, with the table names `t` and `s`."""
     if not names.sides and (column := tree.find(exp.Column)) is not None:
         piece.fail(
             "no table here contains this column",
@@ -181,11 +161,7 @@ def _needs_table(use: ColumnUse, names: NameScope) -> bool:
 
 
 def _qualified(piece: Piece, use: ColumnUse, names: NameScope) -> str:
-    """Return a column with its table's name, for columns that Spark would misinterpret.
-
-    Raises:
-        SqlTextError: the table is ambiguous.
-    """
+    """Return a column with its table's name, for columns that Spark would misinterpret."""
     if len(names.sides) > 1:
         piece.fail(
             f"{use.parts[0].raw} may be a column of either table",
@@ -196,11 +172,7 @@ def _qualified(piece: Piece, use: ColumnUse, names: NameScope) -> str:
 
 
 def _check_visible(piece: Piece, use: ColumnUse) -> None:
-    """Refuse a column of the statement's table if an enclosing query has a table of that name.
-
-    Raises:
-        SqlTextError: an enclosing query has a table of that name.
-    """
+    """Refuse a column of the statement's table if an enclosing query has a table of that name."""
     if use.side in use.inner:
         piece.fail(
             f"a table of this query is called {use.side!r}, which we use for the statement's table",
@@ -216,11 +188,7 @@ def _check_visible(piece: Piece, use: ColumnUse) -> None:
 
 
 def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[ColumnUse]:
-    """Yield the columns of an expression, each with the parts of its name.
-
-    Raises:
-        SqlTextError: the expression contains DEFAULT, a star, or an ambiguous name.
-    """
+    """Yield the columns of an expression, each with the parts of its name."""
     by_start = {token.start: token for token in piece.tokens}
     has_queries = tree.find(exp.Select) is not None
     for dot in tree.find_all(exp.Dot):
@@ -251,9 +219,6 @@ def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Exp
     SQL looks for an unqualified column in the query's tables first, then in the statement's table.
     So `DELETE ... WHERE id IN (SELECT id FROM other)` can delete every row if `other` lacks the
     column `id`.
-
-    Raises:
-        SqlTextError: the column's table is ambiguous.
     """
     inner = frozenset(name for query in queries for name in query)
     if len(use.parts) > 1 and use.names[0] in inner:
@@ -285,12 +250,7 @@ def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
 
 
 def _token_of(piece: Piece, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
-    """Return the token of a name.
-
-    Raises:
-        SqlTextError: the name has no position, because sqlglot parsed a word such as NULL as a
-            name.
-    """
+    """Return the token of a name."""
     token = by_start.get(name.meta.get("start", -1))
     if token is None:
         piece.fail(f"{name.name} is not a name", "if it is one, put it in backticks")

@@ -12,18 +12,14 @@ Example:
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.jobs.parameters import Parameter, ValueType
 from airflow_hiveacid.plan.statements.parameters import Later
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Piece
 
 _OPERATIONS: Final[Mapping[type[exp.Expr], Callable[[int, int], int]]] = {
     exp.Add: operator.add,
@@ -33,11 +29,7 @@ _OPERATIONS: Final[Mapping[type[exp.Expr], Callable[[int, int], int]]] = {
 
 
 def may_be_negative(piece: Piece) -> bool:
-    """Return True if an argument is a constant that may be negative; NULL is not negative.
-
-    Raises:
-        SqlTextError: the argument cannot be parsed.
-    """
+    """Return True if an argument is a constant that may be negative; NULL is not negative."""
     parameters = {token.raw[1:]: token.parameter for token in piece.tokens if token.parameter}
     if any(isinstance(parameter, Later) for parameter in parameters.values()):
         return False

@@ -21,19 +21,16 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.plan.statements.hive_functions import called
 from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.folding import may_be_negative
+from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
 
 TRUTH: Final = (
     "Hive and Spark convert different strings to true, and a number here may be a string",
@@ -422,9 +419,6 @@ def check_function(piece: Piece, index: int) -> None:
     Args:
         piece: the SQL that contains the call.
         index: the position of the function's name; a parenthesis follows.
-
-    Raises:
-        SqlTextError: the results differ.
     """
     name = _name(piece, index)
     if name in _NEVER:
@@ -439,12 +433,7 @@ def check_function(piece: Piece, index: int) -> None:
 
 
 def check_calls(piece: Piece) -> None:
-    """Refuse calls of functions whose results were not compared with Hive's results.
-
-    Raises:
-        SqlTextError: a called function is not in `COMPARED`, or has a different number of
-            arguments.
-    """
+    """Refuse calls of functions whose results were not compared with Hive's results."""
     for index, token in enumerate(piece.tokens):
         if token.name and piece.word(index - 1) == "." and piece.word(index + 1) == "(":
             piece.fail(

@@ -17,7 +17,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
@@ -27,10 +27,8 @@ from airflow_hiveacid.sql.expressions.functions import check_calls
 from airflow_hiveacid.sql.expressions.translations import translations
 from airflow_hiveacid.sql.text.bare_names import column_changes
 from airflow_hiveacid.sql.text.nodes import check_query, position_of
+from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.views import Views, table_changes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
 
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
 _AFTER_ORDER: Final = frozenset({")", "ROWS", "RANGE", "LIMIT", "OFFSET", "UNION", "EXCEPT"})
@@ -44,12 +42,7 @@ QUERY_BEGINS: Final = frozenset({"SELECT", "WITH", "("})
 
 
 def parsed_query(piece: Piece) -> exp.Expr:
-    """Parse a query with sqlglot; check that it has the same meaning in Hive and Spark.
-
-    Raises:
-        SqlTextError: the SQL cannot be parsed, is not supported, or has a different meaning in
-            Spark.
-    """
+    """Parse a query with sqlglot; check that it has the same meaning in Hive and Spark."""
     check_meaning(piece)
     tree = piece.parsed()
     if not isinstance(tree, exp.Query):
@@ -61,11 +54,7 @@ def parsed_query(piece: Piece) -> exp.Expr:
 
 
 def check_queries(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse a tree if any query in it has a different meaning in Spark.
-
-    Raises:
-        SqlTextError: a query has a different meaning in Spark.
-    """
+    """Refuse a tree if any query in it has a different meaning in Spark."""
     for select in tree.find_all(exp.Select):
         _check_joins(piece, select)
         _check_ordered(piece, select)
@@ -90,19 +79,12 @@ def source_of(piece: Piece, views: Views) -> SourceSpec:
     Args:
         piece: the query.
         views: the views of the statement; this function adds the query's views.
-
-    Raises:
-        SqlTextError: a name is not a valid table name, or `parsed_query` raises it.
     """
     return source_of_tree(piece, parsed_query(piece), views)
 
 
 def source_of_tree(piece: Piece, tree: exp.Expr, views: Views) -> SourceSpec:
-    """Return the source that a parsed query describes.
-
-    Raises:
-        SqlTextError: a name in the query is not a valid table name.
-    """
+    """Return the source that a parsed query describes."""
     changes = table_changes(piece, tree, views) | column_changes(piece, tree)
     tables = views.tables
     if len(tables) == 1 and not views.of_many and _is_whole_table(tree):

@@ -13,13 +13,11 @@ Example:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.sql.expressions.functions import function_changes
+from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
 
 _PADDED: Final = re.compile(r"(?P<whole>[0-9]*)\.(?P<digits>[0-9]*?)0+(?P<suffix>[bB][dD])?")
 _OF_NAMES: Final = frozenset({Kind.WORD, Kind.QUOTED})

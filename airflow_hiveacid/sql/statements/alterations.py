@@ -9,7 +9,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from airflow_hiveacid.format.definition_rules import why_fixed, why_not_set
 from airflow_hiveacid.jobs.metastore_statements import (
@@ -17,20 +18,17 @@ from airflow_hiveacid.jobs.metastore_statements import (
     AddPartitions,
     ChangeColumn,
     DropPartitions,
+    MetastoreStatement,
     NewPartition,
+    PartitionValues,
     RenameTable,
     SetProperties,
     UnsetProperties,
 )
+from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.statements.short import compaction_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement, PartitionValues
-    from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Piece
 
 _FORM: Final = (
     "write ALTER TABLE db.t followed by ADD COLUMNS (...), CHANGE COLUMN a a type, RENAME TO db.u,"
@@ -45,12 +43,7 @@ _NO_RENAME: Final = (
 
 
 def alteration_of(piece: Piece, database: str | None) -> MetastoreStatement | CompactSpec:
-    """Parse `ALTER TABLE t ...`.
-
-    Raises:
-        SqlTextError: the SQL is not an ALTER TABLE statement, or would change how readers interpret
-            rows.
-    """
+    """Parse `ALTER TABLE t ...`."""
     cursor = Cursor(piece, _FORM, 1)
     if not cursor.took("TABLE"):
         cursor.fail("only ALTER TABLE is supported")

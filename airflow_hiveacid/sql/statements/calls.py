@@ -11,10 +11,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Piece
 
 _REFUSED: Final = frozenset(
     {"reflect", "reflect2", "java_method", "try_reflect"}
@@ -23,11 +22,7 @@ _REFUSED: Final = frozenset(
 
 
 def check_calls(piece: Piece) -> None:
-    """Refuse a statement that contains a forbidden call.
-
-    Raises:
-        SqlTextError: the statement has a forbidden call.
-    """
+    """Refuse a statement that contains a forbidden call."""
     for index, token in enumerate(piece.tokens):
         if (token.name or "").lower() in _REFUSED and piece.word(index + 1) == "(":
             piece.fail(

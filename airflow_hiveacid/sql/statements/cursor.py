@@ -14,22 +14,17 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator
+from typing import NoReturn
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.metastore_statements import NewColumn
+from airflow_hiveacid.jobs.metastore_statements import NewColumn, PartitionValues
 from airflow_hiveacid.sql.statements.inserts import partition_value
 from airflow_hiveacid.sql.text.literals import text
 from airflow_hiveacid.sql.text.names import table_name
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_hiveacid.jobs.metastore_statements import PartitionValues
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _CONSTRAINTS = frozenset(
     {
@@ -68,47 +63,27 @@ class Cursor:
         return is_match
 
     def expect(self, *words: str) -> None:
-        """Advance over these words.
-
-        Raises:
-            SqlTextError: the next tokens are not these words.
-        """
+        """Advance over these words."""
         if not self.took(*words):
             self.fail(f"{' '.join(words)} is missing here")
 
     def fail(self, problem: str, remedy: str | None = None) -> NoReturn:
-        """Refuse the statement at the current token.
-
-        Raises:
-            SqlTextError: always.
-        """
+        """Refuse the statement at the current token."""
         self.piece.fail(problem, remedy or self.form, self.token)
 
     def end(self) -> None:
-        """Refuse the statement if there are more tokens.
-
-        Raises:
-            SqlTextError: there are more tokens.
-        """
+        """Refuse the statement if there are more tokens."""
         if self.at < len(self.piece):
             self.fail(f"{self.piece.tokens[self.at].raw!r} is not understood here")
 
     def table(self, database: str | None) -> str:
-        """Read a table's name; return it with its database.
-
-        Raises:
-            SqlTextError: there is no name.
-        """
+        """Read a table's name; return it with its database."""
         table = table_name(self.piece, database, self.at)
         self.at = table.end
         return table.full
 
     def name(self, what: str) -> str:
-        """Read a name, and return it in lower case.
-
-        Raises:
-            SqlTextError: there is no name.
-        """
+        """Read a name, and return it in lower case."""
         name = self.piece.tokens[self.at].name if self.at < len(self.piece) else None
         if name is None or not name.strip():
             self.fail(f"the name of a {what} is missing here")
@@ -116,22 +91,14 @@ class Cursor:
         return name.lower()
 
     def string(self, what: str) -> str:
-        """Read a quoted string.
-
-        Raises:
-            SqlTextError: the next token is not a string.
-        """
+        """Read a quoted string."""
         if self.at >= len(self.piece) or self.piece.tokens[self.at].kind is not Kind.STRING:
             self.fail(f"the {what}, in quotes, is missing here")
         self.at += 1
         return text(self.piece, self.at - 1)
 
     def number(self, what: str) -> int:
-        """Read an integer of up to 18 digits.
-
-        Raises:
-            SqlTextError: the next token is not an integer, or is too long.
-        """
+        """Read an integer of up to 18 digits."""
         raw = self.piece.tokens[self.at].raw if self.at < len(self.piece) else ""
         if not (raw.isascii() and raw.isdigit() and len(raw) <= 18):  # noqa: PLR2004 - fits 64 bits
             self.fail(f"the {what}, a whole number, is missing here")
@@ -139,11 +106,7 @@ class Cursor:
         return int(raw)
 
     def entries(self) -> Iterator[Cursor]:
-        """Yield a cursor for each entry of a list in parentheses.
-
-        Raises:
-            SqlTextError: there are no parentheses, or an entry is empty.
-        """
+        """Yield a cursor for each entry of a list in parentheses."""
         if self.word != "(":
             self.fail("a list in parentheses is missing here")
         end = self.piece.closing(self.at)
@@ -155,12 +118,7 @@ class Cursor:
             yield Cursor(entry, self.form)
 
     def columns(self, before: tuple[NewColumn, ...] = ()) -> tuple[NewColumn, ...]:
-        """Read column definitions in parentheses; `before` are columns that the table already has.
-
-        Raises:
-            SqlTextError: there are no definitions, a name occurs twice, or a definition has more
-                than a name, a type and a comment.
-        """
+        """Read column definitions in parentheses; `before` are the columns that the table has."""
         names = {column.name for column in before}
         columns: list[NewColumn] = []
         for entry in self.entries():
@@ -173,21 +131,13 @@ class Cursor:
         return tuple(columns)
 
     def column(self) -> NewColumn:
-        """Read a column definition (name, type, comment) up to the end of the piece.
-
-        Raises:
-            SqlTextError: the tokens are not a column definition.
-        """
+        """Read a column definition (name, type, comment) up to the end of the piece."""
         column = self.column_so_far(frozenset())
         self.end()
         return column
 
     def column_so_far(self, stops: frozenset[str]) -> NewColumn:
-        """Read a column definition up to its last token; more tokens may follow.
-
-        Raises:
-            SqlTextError: the tokens are not a column definition, or it has a constraint.
-        """
+        """Read a column definition up to its last token; more tokens may follow."""
         if self.word in _CONSTRAINTS and self.piece.word(self.at + 1) != "":
             self._no_constraint()
         name = self.name("column")
@@ -217,11 +167,7 @@ class Cursor:
         )
 
     def properties(self) -> tuple[tuple[str, str], ...]:
-        """Read a list of properties, `('key'='value', ...)`.
-
-        Raises:
-            SqlTextError: the tokens are not a list of properties, or a key occurs twice.
-        """
+        """Read a list of properties, `('key'='value', ...)`."""
         properties: dict[str, str] = {}
         for entry in self.entries():
             begin = entry.token
@@ -235,11 +181,7 @@ class Cursor:
         return tuple(properties.items())
 
     def partition(self) -> PartitionValues:
-        """Read the values of partition columns in parentheses.
-
-        Raises:
-            SqlTextError: the tokens are not a list of values, or a column occurs twice.
-        """
+        """Read the values of partition columns in parentheses."""
         values: dict[str, str] = {}
         for entry in self.entries():
             begin = entry.token

@@ -13,25 +13,22 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from airflow_hiveacid.format.definition_rules import why_not_set
 from airflow_hiveacid.jobs.metastore_statements import (
     CreateDatabase,
     CreateTable,
     DropTable,
+    MetastoreStatement,
 )
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements.cursor import Cursor
+from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.views import Views
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-    from airflow_hiveacid.sql.text.text import Piece
 
 _TABLE_FORM: Final = (
     "write CREATE TABLE [IF NOT EXISTS] db.t (column type [COMMENT 'x'], ...) [COMMENT 'x']"
@@ -80,11 +77,7 @@ _BUCKETING: Final = "bucketing_version"
 
 
 def creation_of(piece: Piece, database: str | None) -> MetastoreStatement | CreateAsSpec:
-    """Parse `CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`.
-
-    Raises:
-        SqlTextError: the SQL is not a CREATE statement, or the table is not supported.
-    """
+    """Parse `CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`."""
     cursor = Cursor(piece, _TABLE_FORM, 1)
     if cursor.took("DATABASE") or cursor.took("SCHEMA"):
         return _database(cursor)
@@ -98,11 +91,7 @@ def creation_of(piece: Piece, database: str | None) -> MetastoreStatement | Crea
 
 
 def drop_of(piece: Piece, database: str | None) -> DropTable:
-    """Parse `DROP TABLE [IF EXISTS] t [PURGE]`.
-
-    Raises:
-        SqlTextError: the SQL is not a DROP TABLE statement.
-    """
+    """Parse `DROP TABLE [IF EXISTS] t [PURGE]`."""
     cursor = Cursor(piece, _DROP_FORM, 1)
     if not cursor.took("TABLE"):
         cursor.fail("only DROP TABLE is supported")

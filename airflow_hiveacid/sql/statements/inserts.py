@@ -13,7 +13,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from sqlglot import exp
 
@@ -22,15 +23,10 @@ from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertMode, Inse
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query, source_of_tree
 from airflow_hiveacid.sql.statements.values import DefaultPositions, values_of
 from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant
-from airflow_hiveacid.sql.text.names import column_list, table_name
+from airflow_hiveacid.sql.text.names import NamedTable, column_list, table_name
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
 from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.views import Views
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.sql.text.names import NamedTable
 
 _MODES: Final = {"INTO": InsertMode.APPEND, "OVERWRITE": InsertMode.OVERWRITE}
 _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...) or SELECT ..."
@@ -43,9 +39,6 @@ def insert_of(piece: Piece, database: str | None, views: Views | None = None) ->
         piece: the statement; its rows are VALUES or a query.
         database: the default database of table names; if None, all names must include a database.
         views: the views of the multi-insert that contains this INSERT, if any.
-
-    Raises:
-        SqlTextError: the SQL is not an INSERT statement, or `queries.parsed_query` raises it.
     """
     begin = piece.find("INSERT")
     if begin is None:
@@ -100,11 +93,7 @@ def _mode(piece: Piece, begin: int) -> tuple[InsertMode, int]:
 def partition_clause(
     piece: Piece, table: NamedTable
 ) -> tuple[dict[str, str], tuple[str, ...], int]:
-    """Return static and dynamic partition columns, and the index after the PARTITION clause.
-
-    Raises:
-        SqlTextError: the PARTITION clause is invalid.
-    """
+    """Return static and dynamic partition columns, and the index after the PARTITION clause."""
     index = table.end
     if piece.word(index) != "PARTITION":
         return {}, (), index
@@ -133,11 +122,7 @@ def partition_clause(
 
 
 def partition_value(piece: Piece) -> str:
-    """Return the value of `= constant`, as the string that a string partition column would store.
-
-    Raises:
-        SqlTextError: the value is not a constant, or is NULL or blank.
-    """
+    """Return the value of `= constant`, as the string that a partition column would store."""
     value: object = ABSENT
     if piece.tokens and piece.tokens[0].word in {"=", "=="}:
         value = constant(piece[1:])

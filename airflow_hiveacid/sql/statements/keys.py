@@ -7,11 +7,13 @@ differ in `ON`, a query around the source renames the source column.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
+from airflow_hiveacid.jobs.specs.statements import SourceSpec
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.expressions.expressions import (
     SOURCE,
@@ -20,12 +22,7 @@ from airflow_hiveacid.sql.expressions.expressions import (
     column_uses,
     parsed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.jobs.specs.statements import SourceSpec
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Piece
 
 _SOURCE_ALIAS: Final = "source"
 
@@ -47,9 +44,6 @@ def taken_apart(
         piece: the condition.
         node: the same condition in sqlglot's tree of the whole statement.
         names: the names that the condition can use.
-
-    Raises:
-        SqlTextError: the condition has no key, or `expressions.expression` raises it.
     """
     if parsed(piece, names) != node:
         piece.fail("it is not clear where the condition ends", "put parentheses around it")
@@ -125,11 +119,7 @@ def renamed(
 def named_columns(
     keys: Sequence[KeyPair], names: NameScope, pieces: Sequence[Piece]
 ) -> dict[str, str]:
-    """Return new names for source columns in expressions; the new names differ from all keys.
-
-    Raises:
-        SqlTextError: a column may belong to either table.
-    """
+    """Return new names for source columns in expressions; the new names differ from all keys."""
     source_names = {key.target: key.source for key in keys}
     columns: dict[str, str] = {}
     for piece in pieces:

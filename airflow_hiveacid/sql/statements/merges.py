@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
@@ -34,12 +35,8 @@ from airflow_hiveacid.sql.text.names import (
     with_alias,
 )
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
+from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.views import Views
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
 
 _FORM: Final = (
     "write MERGE INTO db.t [AS] t USING db.s | (SELECT ...) [AS] s ON t.id = s.id WHEN ... THEN ..."
@@ -59,12 +56,7 @@ class _When:
 
 
 def merge_of(piece: Piece, database: str | None) -> MergeSpec:
-    """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`.
-
-    Raises:
-        SqlTextError: the SQL is not a MERGE statement, or `expressions.expression` or
-            `queries.parsed_query` raises it.
-    """
+    """Parse `MERGE INTO t [[AS] a] USING s | (query) [[AS] b] ON condition WHEN ... THEN ...`."""
     _expect(piece, 1, "INTO")
     target = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"USING"}))
     _expect(piece, target.end, "USING")

@@ -21,12 +21,12 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SharedTargetError
-from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, TransactionSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order, steps_of
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query
@@ -35,9 +35,6 @@ from airflow_hiveacid.sql.statements.inserts import insert_of
 from airflow_hiveacid.sql.text.bare_names import column_changes
 from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.views import Views, table_changes
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs.statements import InsertSpec
 
 _FORM: Final = "write FROM db.s INSERT INTO db.t SELECT ... [WHERE ...] INSERT INTO db.u SELECT ..."
 _AFTER_COLUMNS: Final = (
@@ -98,9 +95,6 @@ def multi_insert_of(piece: Piece, database: str | None) -> InsertSpec | Transact
     """Parse `[WITH ...] FROM source INSERT ... SELECT ... INSERT ... SELECT ...`.
 
     A single INSERT gives an `InsertSpec`.
-
-    Raises:
-        SqlTextError: the SQL is not a multi-insert, or `inserts.insert_of` raises it.
     """
     cut = _cut(piece)
     if len(cut.inserts) == 1:
@@ -221,9 +215,6 @@ def _text(piece: Piece, node: exp.Expr, views: Views) -> str:
         piece: the query.
         node: the same query in sqlglot's tree of the whole statement.
         views: the views of the statement.
-
-    Raises:
-        SqlTextError: sqlglot parses the query differently outside of the statement.
     """
     if parsed_query(piece) != node:
         piece.fail("it is not clear where this query ends", "put parentheses around it")

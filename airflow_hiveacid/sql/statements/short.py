@@ -14,11 +14,13 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.metastore_statements import (
     AbortTransactions,
+    MetastoreStatement,
+    PartitionValues,
     ShowCompactions,
     ShowLocks,
     ShowTransactions,
@@ -29,11 +31,8 @@ from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.statements.inserts import partition_clause, partition_value
 from airflow_hiveacid.sql.text.literals import constant, text
 from airflow_hiveacid.sql.text.names import table_name
+from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement, PartitionValues
-    from airflow_hiveacid.sql.text.text import Piece
 
 _TRUNCATE_FORM: Final = "write TRUNCATE TABLE db.t [PARTITION (column = value)]"
 _LOAD_FORM: Final = (
@@ -52,11 +51,7 @@ _ABORT_FORM: Final = "write ABORT TRANSACTIONS 1 2, with the IDs that SHOW TRANS
 
 
 def truncate_of(piece: Piece, database: str | None) -> TruncateSpec:
-    """Parse `TRUNCATE [TABLE] t [PARTITION (column = value, ...)]`.
-
-    Raises:
-        SqlTextError: the SQL is not a TRUNCATE statement.
-    """
+    """Parse `TRUNCATE [TABLE] t [PARTITION (column = value, ...)]`."""
     table = table_name(piece, database, 1 + (piece.word(1) == "TABLE"))
     partition, without_value, index = partition_clause(piece, table)
     if without_value:
@@ -71,11 +66,7 @@ def truncate_of(piece: Piece, database: str | None) -> TruncateSpec:
 
 
 def load_of(piece: Piece, database: str | None) -> LoadSpec:
-    """Parse `LOAD DATA INPATH 'uri' [OVERWRITE] INTO TABLE t [PARTITION (column = value, ...)]`.
-
-    Raises:
-        SqlTextError: the SQL is not a LOAD DATA statement.
-    """
+    """Parse `LOAD DATA INPATH 'uri' [OVERWRITE] INTO TABLE t [PARTITION (column = value, ...)]`."""
     if (piece.word(1), piece.word(2)) == ("DATA", "LOCAL"):
         piece.fail(
             "LOCAL means files on the machine that sends the statement, but Spark runs elsewhere",
@@ -116,9 +107,6 @@ def compaction_of(piece: Piece, database: str | None) -> CompactSpec:
     """Parse `ALTER TABLE t [PARTITION (...)] COMPACT 'minor' | 'major' [AND WAIT]`.
 
     A task always waits for its compaction, so AND WAIT changes nothing.
-
-    Raises:
-        SqlTextError: the SQL is not an ALTER TABLE ... COMPACT statement.
     """
     words = [token.word for token in piece.tokens]
     if words[1:2] != ["TABLE"] or "COMPACT" not in words:
@@ -165,11 +153,7 @@ def _partition_name(piece: Piece, index: int) -> tuple[str | None, int]:
 
 
 def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
-    """Parse `SHOW COMPACTIONS | TRANSACTIONS | LOCKS`.
-
-    Raises:
-        SqlTextError: the SQL is not one of these SHOW statements.
-    """
+    """Parse `SHOW COMPACTIONS | TRANSACTIONS | LOCKS`."""
     cursor = Cursor(piece, _SHOW_FORM, 1)
     statement: MetastoreStatement
     if cursor.took("TRANSACTIONS"):
@@ -188,11 +172,7 @@ def question_of(piece: Piece, database: str | None) -> MetastoreStatement:
 
 
 def abortion_of(piece: Piece, _: str | None) -> AbortTransactions:
-    """Parse `ABORT TRANSACTIONS id ...`.
-
-    Raises:
-        SqlTextError: the SQL is not such a statement.
-    """
+    """Parse `ABORT TRANSACTIONS id ...`."""
     cursor = Cursor(piece, _ABORT_FORM, 1)
     cursor.expect("TRANSACTIONS")
     txn_ids = [cursor.number("ID of a transaction")]

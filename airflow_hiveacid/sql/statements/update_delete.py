@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, UpdateSpec
@@ -11,19 +9,13 @@ from airflow_hiveacid.plan.statements.constraints import DEFAULT
 from airflow_hiveacid.sql.expressions.expressions import TARGET, NameScope, parsed, written
 from airflow_hiveacid.sql.text.names import NamedTable, table_name, with_alias
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import Token
 from airflow_hiveacid.sql.text.views import Views
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
 
 
 def update_of(piece: Piece, database: str | None) -> UpdateSpec:
-    """Parse `UPDATE t [[AS] x] SET column = expression, ... [WHERE condition]`.
-
-    Raises:
-        SqlTextError: the SQL is not an UPDATE statement, or `expressions.expression` raises it.
-    """
+    """Parse `UPDATE t [[AS] x] SET column = expression, ... [WHERE condition]`."""
     table = with_alias(piece, table_name(piece, database, 1), stops=frozenset({"SET"}))
     names = _names(table, database)
     if piece.word(table.end) != "SET":
@@ -40,11 +32,7 @@ def update_of(piece: Piece, database: str | None) -> UpdateSpec:
 
 
 def delete_of(piece: Piece, database: str | None) -> DeleteSpec:
-    """Parse `DELETE FROM t [[AS] x] [WHERE condition]`.
-
-    Raises:
-        SqlTextError: the SQL is not a DELETE statement, or `expressions.expression` raises it.
-    """
+    """Parse `DELETE FROM t [[AS] x] [WHERE condition]`."""
     if piece.word(1) != "FROM":
         piece.fail("FROM is missing", "write DELETE FROM db.t WHERE ...")
     table = with_alias(piece, table_name(piece, database, 2), stops=frozenset({"WHERE"}))
@@ -97,10 +85,6 @@ def assignments_of(piece: Piece, names: NameScope, found: list[exp.Expr]) -> dic
         piece: the assignments.
         names: the names that the expressions can use.
         found: the same assignments in sqlglot's tree of the whole statement.
-
-    Raises:
-        SqlTextError: a column is assigned twice, or does not belong to the target, or
-            `expressions.expression` raises it.
     """
     parts = piece.split(",")
     assignments: dict[str, str] = {}
@@ -131,12 +115,7 @@ def _assigned(piece: Piece, names: NameScope) -> str:
 
 
 def agreed(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
-    """Translate an expression; check that it has the same tree as in the whole statement.
-
-    Raises:
-        SqlTextError: the text alone and the whole statement give different expressions, or
-            `expressions.expression` raises it.
-    """
+    """Translate an expression; check that it has the same tree as in the whole statement."""
     tree = parsed(piece, names)
     if tree != node:
         piece.fail("it is not clear where this ends", "put parentheses around it")
@@ -144,11 +123,7 @@ def agreed(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
 
 
 def agreed_value(piece: Piece, node: exp.Expr | None, names: NameScope) -> str:
-    """Translate the value of a column; the value may be DEFAULT.
-
-    Raises:
-        SqlTextError: as in `agreed`.
-    """
+    """Translate the value of a column; the value may be DEFAULT."""
     return DEFAULT if is_default(piece) else agreed(piece, node, names)
 
 
@@ -158,11 +133,7 @@ def is_default(piece: Piece) -> bool:
 
 
 def expect_end(piece: Piece, index: int) -> None:
-    """Refuse a piece that has tokens at or after this index.
-
-    Raises:
-        SqlTextError: the piece has a token at this index.
-    """
+    """Refuse a piece that has tokens at or after this index."""
     if index < len(piece):
         token: Token = piece.tokens[index]
         piece.fail(f"{token.raw!r} is not understood here", "remove it", token)

@@ -9,8 +9,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
@@ -21,12 +22,8 @@ from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.expressions import NameScope
 from airflow_hiveacid.sql.statements.update_delete import agreed, expect_end, is_default
 from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant
+from airflow_hiveacid.sql.text.text import Piece
 from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.sql.text.text import Piece
 
 _NO_NAMES: Final = NameScope(qualifiers={}, sides=frozenset())
 _MOST_QUERIES: Final = 500
@@ -60,9 +57,6 @@ def values_of(
         The rows, and the positions of columns with DEFAULT. A column with DEFAULT in all rows is
         omitted. A column with DEFAULT in only some rows gets a flag column at the end. The flag
         column marks these rows.
-
-    Raises:
-        SqlTextError: the rows differ in length, or `expressions.expression` raises it.
     """
     rows, nodes = _rows(piece, tree, columns)
     width = len(rows[0])
@@ -146,9 +140,6 @@ def _item(
         node: the same cell in sqlglot's tree.
         column: the constants of the cell's column; None if a cell of the column is not a constant.
         position: the indexes of the cell's row and column.
-
-    Raises:
-        SqlTextError: as in `expressions.expression`.
     """
     if column is not None and _parameter(cell) is not None:
         return f":{_MADE.format(*position)}"  # the SQL text contains no values
@@ -203,9 +194,6 @@ def _check_alike(cells: Sequence[Piece]) -> None:
 
     The rows become a UNION. In a UNION, Spark would convert the column to numbers. Hive converts
     the column to strings.
-
-    Raises:
-        SqlTextError: the column has both strings and numbers.
     """
     bare = [_without_signs(cell) for cell in cells]
     texts = [cell for cell in bare if _is_text(cell)]

@@ -15,16 +15,13 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _FUNCTIONS: Final = frozenset({"current_user", "user", "session_user", "current_time"})
 # Next to these tokens, the name is an alias, or a column qualified with its table's name.
@@ -38,11 +35,7 @@ def is_bare(token: Token) -> bool:
 
 
 def check_bare(piece: Piece, index: int) -> None:
-    """Refuse an unqualified name without backticks if Spark may interpret it as a function.
-
-    Raises:
-        SqlTextError: Spark may interpret the token as a function.
-    """
+    """Refuse an unqualified name without backticks if Spark may interpret it as a function."""
     token = piece.tokens[index]
     is_other = piece.word(index - 1) in _BEFORE_OTHERS or piece.word(index + 1) in _BEHIND_OTHERS
     if token.kind is Kind.WORD and is_bare(token) and not is_other:
@@ -59,9 +52,6 @@ def column_changes(piece: Piece, query: exp.Expr) -> dict[int, str]:
     Args:
         piece: a query that has passed the checks.
         query: the same query as sqlglot's tree.
-
-    Raises:
-        SqlTextError: the table of a column is ambiguous.
     """
     tokens = {token.start: token for token in piece.tokens if is_bare(token)}
     changes: dict[int, str] = {}

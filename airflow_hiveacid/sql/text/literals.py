@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.sql.text.tokens import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.jobs.parameters import Parameter
-    from airflow_hiveacid.sql.text.text import Piece
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.jobs.parameters import Parameter, ValueType
+from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 # The escapes that Hive's lexer and `unescapeSQLString` decode.
 _ESCAPE: Final = re.compile(
@@ -127,11 +122,7 @@ def _of_digits(digits: str, sign: str) -> str | int | float:
 
 
 def text(piece: Piece, index: int) -> str:
-    """Return the decoded value of a string token.
-
-    Raises:
-        SqlTextError: the string contains half of a surrogate pair.
-    """
+    """Return the decoded value of a string token."""
     token = piece.tokens[index]
     content = _ESCAPE.sub(_unescaped, token.raw[1:-1])
     try:

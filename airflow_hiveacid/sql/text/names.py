@@ -9,13 +9,10 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.table import TableRef
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +44,6 @@ def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable
         piece: the statement.
         database: the default database of table names; if None, all names must include a database.
         begin: the index of the first token of the name.
-
-    Raises:
-        SqlTextError: there is no name, or it is not a valid table name.
     """
     tokens = piece.tokens
     parts: list[str] = []
@@ -77,21 +71,13 @@ def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable
 
 
 def with_alias(piece: Piece, table: NamedTable, *, stops: frozenset[str]) -> NamedTable:
-    """Return the table with its alias, if any; a word of `stops` is not an alias.
-
-    Raises:
-        SqlTextError: no name follows AS.
-    """
+    """Return the table with its alias, if any; a word of `stops` is not an alias."""
     alias, end = alias_at(piece, table.end, stops=stops)
     return NamedTable(ref=table.ref, alias=alias, end=end)
 
 
 def alias_at(piece: Piece, index: int, *, stops: frozenset[str]) -> tuple[str | None, int]:
-    """Return an alias (with or without AS) in lower case, and the index of the next token.
-
-    Raises:
-        SqlTextError: no name follows AS.
-    """
+    """Return an alias (with or without AS) in lower case, and the index of the next token."""
     tokens = piece.tokens
     has_as = index < len(tokens) and tokens[index].word == "AS"
     index += has_as
@@ -105,11 +91,7 @@ def alias_at(piece: Piece, index: int, *, stops: frozenset[str]) -> tuple[str | 
 
 
 def column_list(piece: Piece) -> tuple[str, ...]:
-    """Return the names in a column list, in lower case; the piece includes the parentheses.
-
-    Raises:
-        SqlTextError: an entry is not a name, or a name occurs twice.
-    """
+    """Return the names in a column list, in lower case; the piece includes the parentheses."""
     names: list[str] = []
     for part in piece[1:-1].split(","):
         name = part.tokens[0].name if len(part) == 1 else None

@@ -7,15 +7,13 @@ never drops a clause silently.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from sqlglot import exp
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.sql.text.names import NamedTable
-    from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.names import NamedTable
+from airflow_hiveacid.sql.text.text import Piece
 
 _OPERATIONS: Final[tuple[type[exp.Expr], ...]] = (
     exp.Add, exp.And, exp.Between, exp.BitwiseAnd, exp.BitwiseNot, exp.BitwiseOr, exp.BitwiseXor,
@@ -85,11 +83,7 @@ _NAMES: Final[Mapping[type[exp.Expr], str]] = {
 
 
 def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> None:
-    """Refuse an expression with unsupported parts, or with queries that are not allowed.
-
-    Raises:
-        SqlTextError: the tree has an unsupported part.
-    """
+    """Refuse an expression with unsupported parts, or with queries that are not allowed."""
     for node in tree.walk(prune=lambda inner: isinstance(inner, exp.Query)):
         if not isinstance(node, exp.Query):
             if not is_understood(node):
@@ -112,11 +106,7 @@ def check_expression(piece: Piece, tree: exp.Expr, *, with_queries: bool) -> Non
 
 
 def check_query(piece: Piece, tree: exp.Expr) -> None:
-    """Refuse a query with unsupported parts.
-
-    Raises:
-        SqlTextError: the tree has an unsupported part.
-    """
+    """Refuse a query with unsupported parts."""
     for node in tree.walk():
         keys = QUERY_KEYS.get(type(node))
         if keys is None and not is_understood(node):
@@ -126,11 +116,7 @@ def check_query(piece: Piece, tree: exp.Expr) -> None:
 
 
 def check_keys(piece: Piece, node: exp.Expr, known: Collection[str]) -> None:
-    """Refuse a node that has a value for a key not in `known`.
-
-    Raises:
-        SqlTextError: the node has a value for an unknown key.
-    """
+    """Refuse a node that has a value for a key not in `known`."""
     for key, value in node.args.items():
         if value and key not in known:
             inner = value[0] if isinstance(value, list) else value
@@ -143,12 +129,7 @@ def check_keys(piece: Piece, node: exp.Expr, known: Collection[str]) -> None:
 
 
 def check_table(piece: Piece, node: exp.Expr, table: NamedTable, *more: str) -> None:
-    """Refuse a table that sqlglot and this package parse differently, or that has unknown keys.
-
-    Raises:
-        SqlTextError: sqlglot and this package parse the table differently, or its node has unknown
-            keys.
-    """
+    """Refuse a table that sqlglot and this package parse differently, or that has unknown keys."""
     check_keys(piece, node, ("this", "db", "alias", *more))
     name, db = node.name.lower(), node.text("db").lower() or table.ref.db
     if (db, name, node.alias.lower()) != (table.ref.db, table.ref.name, table.alias or ""):

@@ -13,21 +13,17 @@ Example:
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
+from sqlglot import exp
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import ParseError
 
 from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.jobs.parameters import Parameter
 from airflow_hiveacid.sql.text.tokens import Token, check_gaps, line_and_column, tokens_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from sqlglot import exp
-
-    from airflow_hiveacid.jobs.parameters import Parameter
 
 
 class _Quiet(Hive):
@@ -208,9 +204,6 @@ def statements_of(
     """Return the statements of a script, split at semicolons, without empty statements.
 
     `parameters` contains the values of the markers.
-
-    Raises:
-        SqlTextError: the script cannot be split into tokens, or is ambiguous.
     """
     tokens = tokens_of(script, parameters)
     statements: list[Piece] = []

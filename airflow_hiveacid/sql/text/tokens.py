@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import SqlglotError
@@ -23,11 +24,7 @@ from sqlglot.tokenizer_core import Token as SqlglotToken
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.format.errors import SqlTextError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.parameters import Parameter
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)
 _LEXEME: Final = re.compile(
@@ -115,12 +112,7 @@ def line_and_column(script: str, position: int) -> tuple[int, int]:
 
 
 def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) -> tuple[Token, ...]:
-    """Return the tokens of a script, with the values of its markers.
-
-    Raises:
-        SqlTextError: the script cannot be split into tokens, is too long, contains variables, or
-            has a marker without a value in `parameters`.
-    """
+    """Return the tokens of a script, with the values of its markers."""
     if len(script) > _MOST_CHARACTERS:
         _refuse(
             script,
@@ -151,9 +143,6 @@ def _with_parameters(
     """Yield the tokens, and join the colon and name of each marker into one token.
 
     A colon in a type, or directly after a name, value or bracket, does not begin a marker.
-
-    Raises:
-        SqlTextError: a marker has no parameter.
     """
     index, depth = 0, 0
     while index < len(tokens):

@@ -6,8 +6,9 @@ name for a table remains as an alias.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
@@ -15,11 +16,7 @@ from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.text.names import table_name
 from airflow_hiveacid.sql.text.nodes import position_of
 from airflow_hiveacid.sql.text.text import Piece
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.sql.text.tokens import Token
+from airflow_hiveacid.sql.text.tokens import Token
 
 _VIEW: Final = "__hiveacid_{}"
 _SHARED: Final = "__hiveacid_shared_{}"
@@ -106,11 +103,7 @@ class Views:
 
 
 def table_changes(piece: Piece, tree: exp.Expr, views: Views) -> dict[int, str]:
-    """Return the replacements of the table names, as a dict with their start positions as keys.
-
-    Raises:
-        SqlTextError: a name is not a valid table name.
-    """
+    """Return the replacements of the table names, as a dict with their start positions as keys."""
     index_of = {token.start: index for index, token in enumerate(piece.tokens)}
     changes: dict[int, str] = {}
     for node in tree.find_all(exp.Table):
