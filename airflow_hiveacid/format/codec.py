@@ -6,7 +6,7 @@ A `Codec` reads such values back, by the type hints of the fields. This module d
 the types of jobs or notes.
 
 Example:
-    >>> from airflow_hiveacid.format.records.conversion import Move
+    >>> from airflow_hiveacid.format.records.maintenance import Move
     >>> to_json(Move(location="/t", source="a", target="b"))
     {'location': '/t', 'source': 'a', 'target': 'b'}
     >>> Codec().read(Move, {"location": "/t", "source": "a", "target": "b"})

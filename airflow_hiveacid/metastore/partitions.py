@@ -1,8 +1,14 @@
-"""The partitions to which a job or a sensor applies: all partitions of a table, or one."""
+"""The partitions to which a job or a sensor applies, and checks that no definition has changed.
+
+The checks are needed because Trino's DDL does not wait for the locks of readers and writers. Hive's
+DDL does.
+"""
 
 from __future__ import annotations
 
-from airflow_hiveacid.format.errors import PartitionNotFoundError
+from typing import Final
+
+from airflow_hiveacid.format.errors import PartitionNotFoundError, TableChangedError
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 
@@ -23,3 +29,41 @@ def partitions_of(
     if [one.name for one in found] != [name]:
         raise PartitionNotFoundError(table=table.ref, partition=partition)
     return found
+
+
+_SHAPE: Final = (
+    "table_id",
+    "location",
+    "columns",
+    "partition_columns",
+    "kind",
+    "storage",
+    "bucket_columns",
+    "num_buckets",
+    "bucketing_version",
+    "sort_columns",
+)
+"""The parts of a table's definition that determine how files are read and written."""
+
+
+def check_table(client: MetastorePort, table: TableInfo) -> None:
+    """Check that a table still has the definition that the job read.
+
+    Raises:
+        TableChangedError: the definition has changed, or a different table now has this name.
+    """
+    now = client.get_table(table.ref)
+    changed = [name for name in _SHAPE if getattr(now, name) != getattr(table, name)]
+    if changed:
+        raise TableChangedError(table=table.ref, what=", ".join(changed))
+
+
+def check_partition(client: MetastorePort, table: TableInfo, partition: PartitionInfo) -> None:
+    """Check that a table and one of its partitions are unchanged.
+
+    Raises:
+        TableChangedError: the table or partition has changed, or was dropped and created again.
+    """
+    check_table(client, table)
+    if partition.name.columns and client.get_partitions(table, [partition.name]) != (partition,):
+        raise TableChangedError(table=table.ref, what=f"partition {partition.name}")

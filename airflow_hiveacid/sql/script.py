@@ -35,7 +35,6 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.plan.statements.parameters import with_parameters
 from airflow_hiveacid.sql.expressions.as_of import check_all_read, without_clauses
 from airflow_hiveacid.sql.statements.alterations import alteration_of
-from airflow_hiveacid.sql.statements.calls import check_calls
 from airflow_hiveacid.sql.statements.definitions import creation_of, drop_of
 from airflow_hiveacid.sql.statements.inserts import insert_of
 from airflow_hiveacid.sql.statements.merges import merge_of
@@ -143,3 +142,20 @@ def _statement(piece: Piece, database: str | None, markers: Mapping[str, Paramet
     own = {name: parameter for name, parameter in markers.items() if name in names}
     bound_job, _ = with_parameters(job, own, None)
     return Statement(number=piece.number, line=line, column=column, job=bound_job, parameters=names)
+
+
+_REFUSED: Final = frozenset(
+    {"reflect", "reflect2", "java_method", "try_reflect"}
+    | {"input_file_name", "input_file_block_start", "input_file_block_length"}
+)
+
+
+def check_calls(piece: Piece) -> None:
+    """Refuse a statement that contains a forbidden call."""
+    for index, token in enumerate(piece.tokens):
+        if (token.name or "").lower() in _REFUSED and piece.word(index + 1) == "(":
+            piece.fail(
+                f"{token.raw} accesses Java or files, not only tables",
+                "write the statement without it",
+                token,
+            )

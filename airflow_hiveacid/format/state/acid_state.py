@@ -387,3 +387,27 @@ def is_compacted(text: str, name: BaseName, listing: Listing) -> bool:
             reason=f"it specifies the data format {data_format!r}, which no Hive version writes",
         )
     return data_format == COMPACTED_FORMAT
+
+
+def flat_state(listing: Listing) -> AcidState:
+    """Return the visible files of one root as original files.
+
+    Raises:
+        UnsupportedFileError: a directory is named like a base or delta, so the table is
+            transactional. Some files of a transactional table are not visible.
+    """
+    originals = []
+    for file in sorted(listing.files, key=lambda f: f.path):
+        if is_below_hidden(file.path):
+            continue
+        for name in file.path.split("/")[:-1]:
+            if parse_directory_name(name) is not None or looks_like_directory_name(name):
+                raise UnsupportedFileError(
+                    path=f"{listing.location}/{file.path}",
+                    reason=f"{name} is a directory of a transactional table, but this table is"
+                    " not transactional: rows of aborted and replaced writes would be read. Use the"
+                    " transactional table, or copy its rows",
+                )
+        if file.size_bytes:
+            originals.append(file)
+    return AcidState(location=listing.location, originals=tuple(originals))

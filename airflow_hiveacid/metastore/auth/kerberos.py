@@ -21,8 +21,7 @@ from airflow_hiveacid.metastore.auth.address import (
 )
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.metastore.auth.krb5 import GssContext, GssError
-from airflow_hiveacid.metastore.auth.protection import strongest
-from airflow_hiveacid.metastore.auth.sasl import MechanismError
+from airflow_hiveacid.metastore.auth.sasl import MechanismError, strongest
 
 _LAYERS: Final[Mapping[Protection, int]] = MappingProxyType(
     {Protection.AUTHENTICATION: 1, Protection.INTEGRITY: 2, Protection.PRIVACY: 4}

@@ -120,7 +120,6 @@ class _Request:
     may_have_arrived: bool = False
 
     def send(self) -> None:
-        """Request the commit, as `commit_txn` does."""
         try:
             self.client.commit_txn(self.txn_id)
         except MetastoreLoginError:

@@ -67,10 +67,9 @@ class Handover:
             self.leave(txn_id, undo.pop_all())
 
     def step_over(self) -> bool:
-        """End the kept transactions; call this after the next transaction has requested its locks.
+        """End the kept transactions, after the next one has requested its locks.
 
-        Returns:
-            True if there were kept transactions, because they may have blocked the next request.
+        Return True if there were any, because they may have blocked the next request.
         """
         was_any = bool(self._left)
         for txn_id in self._left:

@@ -47,9 +47,13 @@ from airflow_hiveacid.metastore.transactions.fencing import (
 )
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.transactions.lock_wait import acquire
+from airflow_hiveacid.metastore.transactions.lock_wait import (
+    WaitedInVainError,
+    Waiting,
+    acquire,
+    is_overtaken,
+)
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting, is_overtaken
 from airflow_hiveacid.metastore.txn_values import TxnType
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
@@ -155,11 +159,7 @@ class Opened:
 def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
     """Open a transaction, get its locks, and take its snapshot.
 
-    Args:
-        client: the metastore.
-        plan: the arguments of the transaction.
-        leaving: the job's earlier transactions. The new transaction replaces and ends these
-            transactions.
+    The new transaction replaces and ends the job's earlier transactions in `leaving`.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time.

@@ -1,14 +1,13 @@
 """A job's transaction from opening to commit or abort.
 
 Takes a client, the terms of the job, and the tables that the job reads and writes. Returns a
-`MetastoreTransaction`. The transaction holds its locks, sends heartbeats, and has one fixed
-snapshot. The order
+`MetastoreTransaction` that holds its locks, sends heartbeats, and has one fixed snapshot. The order
 is: open, heartbeat, allocate write IDs, lock, fence, snapshot, the `with` block, commit. Write IDs
 are allocated before the lock request, because the server copies them into the lock. The snapshot is
 taken after the locks are granted, because it must include the writes of the previous lock holders.
 
-Other modules handle files. These modules stage files in hidden directories, and call
-`register_partitions` before they publish a file.
+Other modules stage files in hidden directories, and call `register_partitions` before they publish
+a file.
 
 Example:
     with begin(client, terms, writes=[access]) as txn:
@@ -20,7 +19,7 @@ Example:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, NoReturn
@@ -36,10 +35,9 @@ from airflow_hiveacid.format.errors import (
     TransactionError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.policies import recorded_under
 from airflow_hiveacid.format.records.commits import TimeBounds
-from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -73,7 +71,11 @@ _log = logging.getLogger(__name__)
 class MetastoreTransaction:
     """An open transaction with its locks and its snapshot. Not thread-safe.
 
-    Mutable: it stores the written partitions, and whether it has ended.
+    `first_txn_id` ranks this copy in its try; a restart in this process keeps it. In the job's
+    fixed `snapshot`, the job's own write IDs are open. `began` are the write IDs that were
+    committed when the job began, of the tables where a commit of another transaction may end the
+    job. `write_ids` are the IDs of the tables that the transaction writes. Mutable: it stores the
+    written partitions, and whether it has ended.
     """
 
     def __init__(self, client: MetastorePort, plan: Plan, opened: Opened) -> None:
@@ -81,6 +83,11 @@ class MetastoreTransaction:
         self._plan = plan
         self._terms = plan.terms
         self._opened = opened
+        self.txn_id: Final = opened.txn_id
+        self.first_txn_id: Final = opened.first_txn_id
+        self.snapshot: Final = opened.snapshot
+        self.began: Final = opened.began
+        self.write_ids: Final = MappingProxyType(dict(opened.write_ids))
         self._written: dict[TableRef, set[PartitionName]] = {
             access.ref: set(access.partitions or ()) for access in plan.writes
         }
@@ -89,34 +96,6 @@ class MetastoreTransaction:
         self._server_time: ServerTime | None = None
         self._commit_readings: tuple[float, float] | None = None
         self._take_backs: list[Callable[[], None]] = []
-
-    @property
-    def txn_id(self) -> TxnId:
-        """The transaction's ID."""
-        return self._opened.txn_id
-
-    @property
-    def first_txn_id(self) -> TxnId:
-        """The ID that ranks this copy in its try; a restart in this process keeps it."""
-        return self._opened.first_txn_id
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The job's fixed snapshot; the job's own write IDs are open in it."""
-        return self._opened.snapshot
-
-    @property
-    def began(self) -> Mapping[TableRef, ValidWriteIdList]:
-        """Write IDs that were committed when the job began.
-
-        Contains only tables where a commit of another transaction may end the job.
-        """
-        return self._opened.began
-
-    @property
-    def write_ids(self) -> Mapping[TableRef, WriteId]:
-        """The write ID of each table that the transaction writes."""
-        return MappingProxyType(dict(self._opened.write_ids))
 
     @property
     def is_ended(self) -> bool:
@@ -225,10 +204,7 @@ class MetastoreTransaction:
         self._unchanged.add(ref)
 
     def server_time(self) -> ServerTime | None:
-        """Return the server's time; None if unknown.
-
-        Read the time only once, while locks are held.
-        """
+        """Return the server's time, read once while locks are held; None if unknown."""
         if self._server_time is None and not self._is_ended:
             readings = self._opened.readings
             try:
@@ -338,9 +314,9 @@ class MetastoreTransaction:
     def _end_overtaken(self, error: OvertakenError, handover: Handover | None) -> None:
         """Undo the work; leave the transaction open if another transaction follows.
 
-        If a different client aborts the transaction, its locks are released. Then another
-        transaction may soon overtake the aborted transaction. The job must not open a new
-        transaction after an abort, or while the state is unknown (docs/decisions/restarts.md).
+        If a different client aborted the transaction, its locks are gone, and another transaction
+        may soon overtake the next one. So the job opens no transaction after an abort, or while the
+        state is unknown (docs/decisions/restarts.md).
         """
         end = self._why_over()
         if end is not None or handover is None:

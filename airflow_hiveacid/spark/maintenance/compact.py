@@ -27,8 +27,8 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
+from airflow_hiveacid.metastore.partitions import check_partition
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
-from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
     CompactionPlan,
     NoCompaction,

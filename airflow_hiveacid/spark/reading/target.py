@@ -24,9 +24,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.acid_state import AcidState, flat_state, resolve
 from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.flat_state import flat_state
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,

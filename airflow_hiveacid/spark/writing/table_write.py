@@ -18,12 +18,12 @@ from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_n
 from airflow_hiveacid.format.policies import doing_of
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.format.winner import Winner
-from airflow_hiveacid.metastore.transactions.unchanged import check_table
+from airflow_hiveacid.metastore.partitions import check_table
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import earlier_run
 from airflow_hiveacid.spark.reading.staged import Staged

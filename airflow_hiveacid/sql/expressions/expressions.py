@@ -21,8 +21,7 @@ from sqlglot import exp
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.sql.expressions.differences import check_meaning
 from airflow_hiveacid.sql.expressions.functions import check_calls
-from airflow_hiveacid.sql.expressions.queries import check_queries
-from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.expressions.queries import check_queries, translations
 from airflow_hiveacid.sql.text.bare_names import is_bare
 from airflow_hiveacid.sql.text.nodes import check_expression, position_of
 from airflow_hiveacid.sql.text.text import Piece

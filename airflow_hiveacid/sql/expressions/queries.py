@@ -17,17 +17,18 @@ Example:
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlglot import exp
 
 from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.sql.expressions.differences import check_meaning
-from airflow_hiveacid.sql.expressions.functions import check_calls
-from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.expressions.functions import check_calls, function_changes
 from airflow_hiveacid.sql.text.bare_names import column_changes
 from airflow_hiveacid.sql.text.nodes import check_query, position_of
 from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.tokens import Kind
 from airflow_hiveacid.sql.text.views import Views, table_changes
 
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
@@ -226,3 +227,34 @@ def _is_in_window(piece: Piece, index: int) -> bool:
             return piece.tokens[candidate + 1].word not in {"SELECT", "WITH"}
         nested += (word == ")") - (word == "(")
     return False
+
+
+_PADDED: Final = re.compile(r"(?P<whole>[0-9]*)\.(?P<digits>[0-9]*?)0+(?P<suffix>[bB][dD])?")
+_OF_NAMES: Final = frozenset({Kind.WORD, Kind.QUOTED})
+
+
+def translations(piece: Piece) -> dict[int, str]:
+    """Return a dict from start position to replacement, for tokens of checked SQL."""
+    return function_changes(piece) | _constants(piece)
+
+
+def _constants(piece: Piece) -> dict[int, str]:
+    changes = {}
+    for index, token in enumerate(piece.tokens):
+        if token.kind is not Kind.NUMBER:
+            continue
+        if _is_fraction(piece, index):  # .50 is two tokens
+            changes[token.start] = token.raw.rstrip("0") or "0"
+        elif (number := _PADDED.fullmatch(token.raw)) is not None:
+            changes[token.start] = f"{number['whole']}.{number['digits']}{number['suffix'] or ''}"
+    return changes
+
+
+def _is_fraction(piece: Piece, index: int) -> bool:
+    """Return True if a token is the fraction of a number, such as `50` in `.50`."""
+    previous, token = piece.tokens[max(0, index - 1)], piece.tokens[index]
+    is_behind_point = previous.word == "." and previous.end == token.start and token.raw.isdigit()
+    is_of_name = index > 1 and (
+        piece.tokens[index - 2].kind in _OF_NAMES or piece.word(index - 2) in {")", "]"}
+    )
+    return is_behind_point and not is_of_name

@@ -29,8 +29,7 @@ from airflow_hiveacid.format.errors import SharedTargetError
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order, steps_of
-from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query
-from airflow_hiveacid.sql.expressions.translations import translations
+from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, parsed_query, translations
 from airflow_hiveacid.sql.statements.inserts import insert_of
 from airflow_hiveacid.sql.text.bare_names import column_changes
 from airflow_hiveacid.sql.text.text import Piece

@@ -21,8 +21,8 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.handover import Handover
+from airflow_hiveacid.metastore.transactions.lock_wait import WaitedInVainError, Waiting
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.metastore.transactions.waiting import WaitedInVainError, Waiting
 from airflow_hiveacid.metastore.txn_values import TxnState, TxnType
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient

@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.cleaning import Reader
+from airflow_hiveacid.format.records.maintenance import Reader
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.metastore.locks import (
     LockComponent,

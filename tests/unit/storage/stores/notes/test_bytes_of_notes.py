@@ -9,10 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.conversion import Move
-from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.records.keeping import (
     Horizon,
     Keeping,
@@ -23,7 +20,7 @@ from airflow_hiveacid.format.records.keeping import (
     TaggedRoot,
 )
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Move, Owner
 from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote

@@ -1,10 +1,11 @@
-"""Input for cleaning: open readers, unfinished uploads, and the age of replacement directories."""
+"""What maintenance of a table records or finds: readers, uploads, owners, moves, failures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.words import age_text
 
 
@@ -49,3 +50,44 @@ class LeftUpload:
     path: str
     upload_id: str
     begun_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The table that a directory belongs to.
+
+    `metastore` is the ID of the metastore's database. `table_id` distinguishes the table from an
+    earlier table of the same name. `is_checked` is False until a maintenance job has found that no
+    other table of the metastore shares the directory.
+    """
+
+    metastore: str
+    table: TableRef
+    table_id: str
+    is_checked: bool = False
+
+    def __str__(self) -> str:
+        return f"table {self.table} of the metastore {self.metastore}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A file to rename; both paths are relative to the location of a table or partition."""
+
+    location: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFailures:
+    """The number of jobs that failed since the last success, and what the last one reported.
+
+    `job_key` is the last job, whose retries do not count again. `last_s` is the time of its
+    failure, in seconds since 1970. `why` is its error.
+    """
+
+    count: int
+    job_key: str
+    last_s: float
+    why: str
