@@ -165,11 +165,14 @@ def _hex(digest: bytes) -> bytes:
 
 
 class Rc4:
-    """The cipher for one direction of one connection.
+    """The stream cipher RC4 for one direction of one connection.
 
-    Mutable: it keeps the position in the key stream. The cipher encrypts a few megabytes per
-    second. This speed is sufficient for metastore calls. The module is in Python because the
-    libraries of some hosts no longer include RC4.
+    It is in Python because the libraries of some hosts no longer include RC4. A few megabytes per
+    second are enough for metastore calls. Mutable: it keeps the position in the key stream.
+
+    Example:
+        >>> Rc4(b"Key").update(b"Plaintext").hex()
+        'bbf316e8d940af0ad3'
     """
 
     def __init__(self, key: bytes) -> None:

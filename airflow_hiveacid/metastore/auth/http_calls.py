@@ -83,8 +83,7 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
         self._headers()  # a missing secret raises an error before the first call
         self._renews = isinstance(endpoint.login, BearerLogin)
         self._http = _connection(endpoint, address)
-        # Without auto_open, only `open` connects. An error in `open` proves that no request was
-        # sent.
+        # Without auto_open, only `open` connects, so its error proves that no request was sent.
         self._http.auto_open = 0
         self._out, self._in = BytesIO(), BytesIO()
 
@@ -107,8 +106,8 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
     def flush(self) -> None:
         """Send the request and read the response.
 
-        A server refuses a login before it executes the call. So after a refusal, this method sends
-        the call once more with the current bearer token.
+        A server refuses a login before it executes the call, so a refused call is sent once more
+        with the current bearer token.
         """
         body, self._out = self._out.getvalue(), BytesIO()
         status, answer = self._post(body)
@@ -161,14 +160,11 @@ class HttpTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] #
                 " as the server does",
                 inner=error,
             ) from error
-        # Close the connection, so that the next response does not begin with the rest of the error
-        # page.
-        self.close()
+        self.close()  # the next response would begin with the rest of the error page
         return response.status, page
 
     def _socket(self) -> BoundedSocket | BoundedTlsSocket:
-        # http.client declares a socket type that differs from the type that `connect_named`
-        # returns.
+        # http.client declares another socket type than `connect_named` returns
         return cast("BoundedSocket | BoundedTlsSocket", self._http.sock)
 
     def _named(self) -> Mapping[str, str]:
@@ -249,8 +245,7 @@ def _token(login: BearerLogin) -> str:
 
 def _page(page: bytes) -> str:
     """Return the text of an HTML page on one line."""
-    # The regular expression takes quadratic time in the page's length, and holds the interpreter
-    # lock.
+    # the expression takes quadratic time in the page's length, and holds the interpreter lock
     begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)
     return beginning_of(" ".join(text.split()), _MAX_SHOWN) or "nothing"

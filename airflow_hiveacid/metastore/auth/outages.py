@@ -32,8 +32,7 @@ class Outages:
     def in_order(self, addresses: Iterable[_Address]) -> list[_Address]:
         """Return the addresses in their order, but those that failed lately last.
 
-        After a pause, only one caller asks such a server first, because each may wait for it until
-        a time-out.
+        After a pause, only one caller asks such a server first: each may wait until a time-out.
         """
         now_s, first, last = self._clock(), [], []
         for address in addresses:

@@ -51,10 +51,7 @@ class WeakProtectionError(MechanismError):
 
 
 class Mechanism(Protocol):
-    """One way to log in, and to wrap messages after the login.
-
-    Each connection has its own instance.
-    """
+    """One way to log in, and to wrap messages after it; each connection has its own instance."""
 
     @property
     def name(self) -> str:
@@ -78,16 +75,10 @@ class Mechanism(Protocol):
         """Check that the server proved its identity. Raises MechanismError."""
 
     def wrap(self, message: bytes) -> bytes:
-        """Return a message that is signed and encrypted as agreed at login.
-
-        Raises MechanismError.
-        """
+        """Return a message, signed and encrypted as agreed at login. Raises MechanismError."""
 
     def unwrap(self, message: bytes) -> bytes:
-        """Return the original message.
-
-        Raises MechanismError if the message was changed or repeated.
-        """
+        """Return the original message. Raises MechanismError if it was changed or repeated."""
 
 
 class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc] # Thrift has no types
@@ -249,7 +240,7 @@ def strongest(offered: AbstractSet[Protection], least: Protection) -> Protection
 
 
 class Plain:
-    """An implementation of `sasl.Mechanism` that sends messages unchanged."""
+    """SASL PLAIN: user and password in clear text, so the connection must use TLS."""
 
     name: Final = "PLAIN"
     refusal: Final = CountedRefusalError

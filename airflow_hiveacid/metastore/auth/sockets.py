@@ -92,11 +92,10 @@ def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[
 def is_quiet(connected: BoundedSocket | BoundedTlsSocket) -> bool:
     """Return True if a call can be sent: the server is connected, and has sent no unrequested data.
 
-    Unrequested data usually means that the server has closed the connection. If this check finds
-    the closed connection before a call, the caller reconnects. If the connection closes during a
-    call, the caller does not know whether the server executed the call. Unrequested data may also
-    be a late response. The next call would read that late response as its own response. If the
-    result is False, the caller closes the connection.
+    Unrequested data usually means that the server has closed the connection, which is better found
+    before a call than during one: then the caller would not know whether it was executed. It may
+    also be a late response, which the next call would read as its own. If the result is False, the
+    caller closes the connection.
     """
     timeout_s = connected.gettimeout()
     connected.end_within(None)

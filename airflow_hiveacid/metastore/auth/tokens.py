@@ -48,26 +48,20 @@ class DelegationToken:
     def owner(self) -> str:
         """The token's user, as the issuing server recorded the name: a principal or a short name.
 
-        Raises:
-            ValueError: the identifier is not in Hadoop's format
-                (AbstractDelegationTokenIdentifier).
+        Raises ValueError if the identifier is not in Hadoop's format
+        (AbstractDelegationTokenIdentifier).
         """
         return self._named().text()
 
     @property
     def issued_ms(self) -> int:
-        """The token's issue time, in ms since 1970, by the issuer's clock.
-
-        Raises:
-            ValueError: as for `owner`.
-        """
+        """The token's issue time, in ms since 1970, by the issuer's clock. Raises as `owner`."""
         stream = self._named()
         for _ in ("owner", "renewer", "real user"):
             stream.text()
         return stream.number()
 
     def _named(self) -> _Stream:
-        """Return a stream of the identifier; its position is after the version byte."""
         stream = _Stream(self.identifier)
         if stream.take(1) != b"\0":
             raise ValueError("its identifier has an unknown version")

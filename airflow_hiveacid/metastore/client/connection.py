@@ -1,9 +1,7 @@
 """A connection to one server of a metastore; after failures, it reconnects and repeats calls.
 
-Takes an endpoint. Returns the results of calls, or raises this provider's error classes. This
-module maps transport faults and calls of unknown methods to error classes. The caller maps the
-exception classes that a call declares. No code examines error messages. This module does not depend
-on the meaning of the calls.
+Takes an endpoint. Returns the results of calls, or raises this provider's error classes: it maps
+transport faults and unknown methods, the caller maps the exception classes that a call declares. No code examines error messages. Must not know the meaning of the calls.
 
 Example:
     connection = Connection(endpoint)
@@ -128,8 +126,7 @@ class _Call(NamedTuple):
 class Connection:
     """A connection that opens at the first call, and again after a failure. Not thread-safe.
 
-    The connection tries servers in the order of the endpoint. After a failure, the connection
-    starts with the next server.
+    It tries servers in the order of the endpoint, and after a failure starts with the next one.
     Mutable: it holds the current socket.
     """
 
@@ -165,8 +162,7 @@ class Connection:
     def translating(self, method: str) -> Iterator[None]:
         """Treat a missing or unknown value as an unreadable response to this call.
 
-        Use this method around code that converts enum values of a response. Thrift's decoder does
-        not check required fields and enum values.
+        Thrift's decoder does not check required fields and enum values.
         """
         try:
             yield
@@ -181,9 +177,8 @@ class Connection:
 
         Raises:
             MetastoreUnavailableError: no server answered, or a SAFE call failed twice with an
-                internal error. The server may have executed a NEVER call.
-            MetastoreAnswerError: the response was unreadable. The server may have executed a NEVER
-                call.
+                internal error, or the response was unreadable (MetastoreAnswerError). The server
+                may have executed a NEVER call.
             MetastoreLoginError: every server refuses the login. A NEVER call was not sent.
             MetastoreVersionError: the server does not have the method.
             MetastoreCallError: the server refused the call, and `faults` has no more specific
@@ -194,16 +189,13 @@ class Connection:
     def brief_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
     ) -> Struct:
-        """Make one call, and parse only names and locations in the response (idl/places.thrift).
-
-        Raises as `call` does.
-        """
+        """Make one call, and parse only names and locations in the response (idl/places.thrift)."""
         return self._call(self._brief_stubs, _Call(method, arguments, repeat, faults))
 
     def catalog_call(
         self, method: str, *arguments: object, repeat: Repeat, faults: Faults = _NO_FAULTS
     ) -> Struct:
-        """Make one call through hmsclient over the same connection. Raises as `call` does."""
+        """Make one call through hmsclient over the same connection."""
         return self._call(self.hms, _Call(method, arguments, repeat, faults))
 
     def calls_for(
@@ -241,9 +233,7 @@ class Connection:
         """Return an hmsclient client on this connection; call this again after each failure."""
         protocol = self._connected()
         if self._hms is None:
-            # Import hmsclient late: its stubs take a megabyte, and most connections never need
-            # them.
-            from hmsclient import HMSClient  # noqa: PLC0415
+            from hmsclient import HMSClient  # noqa: PLC0415 - a megabyte that most never need
 
             self._hms = HMSClient(iprot=protocol)
         return self._hms

@@ -29,7 +29,6 @@ class ConstraintCalls:
     _connection: Connection
 
     def constraints(self, ref: TableRef) -> Constraints:
-        """See CatalogPort."""
         if self._connection.generation is MetastoreGeneration.V4:
             request = AllTableConstraintsRequest(dbName=ref.db, tblName=ref.name, catName=_CATALOG)
             every = self._ask("get_all_table_constraints", request).allTableConstraints
@@ -50,7 +49,6 @@ class ConstraintCalls:
         )
 
     def primary_key(self, ref: TableRef) -> tuple[str, ...]:
-        """See CatalogPort."""
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
 
         request = ttypes.PrimaryKeysRequest(db_name=ref.db, tbl_name=ref.name)

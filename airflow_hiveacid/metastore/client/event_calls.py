@@ -50,7 +50,6 @@ class EventCalls:
     _connection: Connection
 
     def logged_commits(self, ref: TableRef) -> Mapping[WriteId, int]:
-        """See EventPort."""
         try:
             return commits_of(self._events(), ref)
         except (MetastoreCallError, MetastoreUnavailableError) as error:

@@ -40,7 +40,7 @@ def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
 
 
 def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[MetastoreError]]:
-    """Call each server of a metastore; return the addresses that answer, and the other failures.
+    """Call each server; return the addresses that answer, and the failures of the others.
 
     A single address counts as answering without a call.
     """
@@ -70,26 +70,21 @@ class MetastoreClient(
 
     @property
     def endpoint(self) -> MetastoreEndpoint:
-        """The endpoint that this client connects to."""
         return self._connection.endpoint
 
     @property
     def generation(self) -> MetastoreGeneration:
-        """See MetastorePort."""
         return self._connection.generation
 
     @property
     def txn_timeout_s(self) -> float:
-        """See MetastorePort."""
         return self._connection.txn_timeout_s
 
     def config_value(self, name: str, default: str) -> str:
-        """See MetastorePort."""
         return self._connection.config_value(name, default)
 
     @property
     def metastore_id(self) -> str:
-        """See MetastorePort."""
         return self._connection.metastore_id
 
     def hms(self) -> HMSClient:
@@ -101,11 +96,9 @@ class MetastoreClient(
         return self._connection.hms()
 
     def be_patient(self, left_s: Callable[[], float] | None) -> None:
-        """See MetastorePort."""
         self._connection.be_patient(left_s)
 
     def clone(self, *, call_timeout_s: float | None = None) -> Self:
-        """See MetastorePort."""
         endpoint = self._connection.endpoint
         if call_timeout_s is not None:
             endpoint = dataclasses.replace(
@@ -118,11 +111,9 @@ class MetastoreClient(
         return type(self)(endpoint)
 
     def close(self) -> None:
-        """See MetastorePort."""
         self._connection.close()
 
     def __enter__(self) -> Self:
-        """See MetastorePort."""
         return self
 
     def __exit__(
@@ -131,5 +122,4 @@ class MetastoreClient(
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """See MetastorePort."""
         self.close()
