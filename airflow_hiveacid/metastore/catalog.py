@@ -185,8 +185,7 @@ def _ref(table: Struct) -> TableRef:
 def storage_of(descriptor: Struct) -> Storage:
     """Convert the format and SerDe of a StorageDescriptor to a `Storage`.
 
-    Format and SerDe together identify a file format, since other SerDes also use the text input
-    format.
+    Both are needed to identify a file format: other SerDes also use the text input format.
     """
     serde = descriptor.serdeInfo
     library = (serde.serializationLib if serde is not None else None) or ""

@@ -86,8 +86,7 @@ class EntryStatus:
     def _may_be_open(self) -> bool:
         """False if the entry has no transaction, or its transaction has ended.
 
-        Hive's rebalances commit without a mark. An entry from before an upgrade of Hive 3.1 has no
-        transaction.
+        Hive's rebalances commit without a mark; entries from before an upgrade of 3.1 have none.
         """
         txn_id = self.entry.txn_id
         return txn_id is not None and (

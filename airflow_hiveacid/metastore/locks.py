@@ -34,9 +34,9 @@ from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, Tr
 class TableAccess:
     """The operations of a job on one table.
 
-    `partitions` are the partitions that the job accesses, if they are known in advance.
-    `partitions` is None for an unpartitioned table, and if the partitions depend on the rows.
-    `policy` decides which locks a write requests, and which operations the metastore records.
+    `partitions` are those that the job accesses; None for an unpartitioned table, and if they
+    depend on the rows. `policy` decides which locks a write requests, and which operations the
+    metastore records.
     """
 
     table: TableInfo
@@ -54,9 +54,8 @@ class TableAccess:
 class LockComponent:
     """A lock on one table or partition for one operation.
 
-    `partition` is None for the whole table. `operation` is None for a change of definitions,
-    because such a change touches no rows. `is_transactional` is false for a table without
-    transactions. If `is_dynamic_partition_write`, the partitions are recorded later with
+    `partition` is None for the whole table. `operation` is None for a change of definitions, which
+    touches no rows. If `is_dynamic_partition_write`, the partitions are recorded later with
     `add_dynamic_partitions`.
     """
 
@@ -148,8 +147,8 @@ def components_for(
 ) -> tuple[LockComponent, ...]:
     """Return the components of one lock request without duplicates, sorted by table and partition.
 
-    A read or write locks its partitions if they are known in advance. Otherwise, the read or write
-    locks the table. For a write, the table lock is marked as a dynamic partition write.
+    Partitions are locked if they are known in advance, otherwise the table; for a write, the table
+    lock is then marked as a dynamic partition write.
     """
     found = [c for a in reads for c in _read_components(a)]
     found += [c for a in writes for c in _write_components(a, generation)]
@@ -183,14 +182,9 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
 ) -> tuple[LockInfo, ...]:
     """Return the locks that block a new request for a table or partition.
 
-    Args:
-        locks: the listed locks, of any table.
-        ref: the table.
-        partition: the partition to lock, or None for the whole table.
-        lock_type: the requested type.
-        generation: the metastore's generation.
-        key_of: returns equal keys for two spellings of one partition, such as `month=01` and
-            `month=1` of an int column.
+    `locks` are the listed locks of any table; `partition` is None for the whole table. `key_of`
+    returns equal keys for two spellings of one partition, such as `month=01` and `month=1` of an
+    int column.
     """
     requested_level = LockLevel.TABLE if partition is None else LockLevel.PARTITION
     overlaps = _overlaps_with(partition, generation, key_of)
@@ -217,9 +211,8 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
 def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
-    Before publishing, a compaction holds no lock on the table itself
-    (docs/decisions/compaction.md). The lock on this name makes the compaction visible to other
-    copies of the job, and to a process that kills the job.
+    It holds no lock on the table before it publishes (docs/decisions/compaction.md), so this lock
+    shows it to other copies of the job, and to a process that kills the job.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
 
@@ -239,8 +232,7 @@ def named_behind_table_lock(
 ) -> tuple[TableAccess, ...]:
     """Return the writes that lock the whole table although their partitions are known.
 
-    `add_dynamic_partitions` must record the partitions of these writes, as for dynamic partition
-    writes.
+    `add_dynamic_partitions` must record their partitions.
     """
     through_table = {c.table for c in components if c.is_dynamic_partition_write}
     return tuple(a for a in writes if a.partitions and a.ref in through_table)

@@ -18,8 +18,7 @@ def partitions_of(
 ) -> tuple[PartitionInfo, ...]:
     """Return all partitions of a table with their locations, or only the named partition.
 
-    Raises:
-        PartitionNotFoundError: the table has no partition of that name.
+    Raises PartitionNotFoundError if the table has no partition of that name.
     """
     if partition is None:
         return client.list_partitions(table)
@@ -47,10 +46,9 @@ _SHAPE: Final = (
 
 
 def check_table(client: MetastorePort, table: TableInfo) -> None:
-    """Check that a table still has the definition that the job read.
+    """Check that this is still the table, with the definition that the job read.
 
-    Raises:
-        TableChangedError: the definition has changed, or a different table now has this name.
+    Raises TableChangedError.
     """
     now = client.get_table(table.ref)
     changed = [name for name in _SHAPE if getattr(now, name) != getattr(table, name)]
@@ -59,10 +57,9 @@ def check_table(client: MetastorePort, table: TableInfo) -> None:
 
 
 def check_partition(client: MetastorePort, table: TableInfo, partition: PartitionInfo) -> None:
-    """Check that a table and one of its partitions are unchanged.
+    """Check that neither a table nor one of its partitions was changed, or dropped and made again.
 
-    Raises:
-        TableChangedError: the table or partition has changed, or was dropped and created again.
+    Raises TableChangedError.
     """
     check_table(client, table)
     if partition.name.columns and client.get_partitions(table, [partition.name]) != (partition,):

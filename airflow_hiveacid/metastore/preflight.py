@@ -1,8 +1,7 @@
 """Checks a running metastore for harmful settings.
 
-Takes a client. Returns findings, each with a sentence for the user. Reads settings and changes
-nothing. The driver runs the checks when a job starts. The connection's Test button also runs the
-checks.
+Takes a client. Returns findings, each with a sentence for the user. Changes nothing. The driver
+runs the checks when a job starts, and so does the connection's Test button.
 
 Example:
     for finding in preflight(client):

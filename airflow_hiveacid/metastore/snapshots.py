@@ -10,9 +10,6 @@ from airflow_hiveacid.metastore.port import MetastorePort
 
 
 def snapshot_now(client: MetastorePort, tables: Sequence[TableRef]) -> Snapshot:
-    """Return a snapshot of the current state.
-
-    Cleaners do not wait for readers that use this snapshot.
-    """
+    """Return a snapshot of the current state; cleaners do not wait for readers that use it."""
     txns = client.valid_txns()
     return Snapshot(txn_id=None, txns=txns, tables=client.valid_write_ids(tables, txns))

@@ -66,8 +66,7 @@ def received(
 ) -> _Member:
     """Return the member that a server's number means; an unknown number is shown as it is.
 
-    Raises:
-        KeyError: the response lacks the number, although Hive always sends it.
+    Raises KeyError if the response lacks the number, although Hive always sends it.
     """
     if number is None:
         raise KeyError(number)

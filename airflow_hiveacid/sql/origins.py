@@ -57,10 +57,7 @@ _REFUSED: Final = frozenset({"identifier", "json_tuple"})
 
 
 class _Quiet(Spark):
-    """Spark's dialect, which keeps all columns of a function's arguments.
-
-    It logs no warnings about JSON paths that sqlglot cannot parse.
-    """
+    """Spark's dialect with all arguments of functions, and no warnings about odd JSON paths."""
 
     STRICT_JSON_PATH_SYNTAX = False
 
@@ -129,11 +126,7 @@ class Relation:
         return by_name
 
     def renamed(self, names: Iterable[str]) -> Relation:
-        """Return the same columns with other names.
-
-        Raises:
-            ValueError: the number of names differs, or the columns are not known.
-        """
+        """Return the same columns with other names, of which there must be as many."""
         values = [origins for _, origins in self.columns]
         if self.open_table is not None:
             raise ValueError("the columns are not known")
@@ -148,9 +141,8 @@ class _UntracedError(Exception):
 class _Names:
     """The names that the expressions of one SELECT can use. The object is mutable.
 
-    `visible` is the columns of `*`. `tables` maps the name of each table to its columns, or to None
-    if two tables have the name. `aliases` are the earlier columns of the same SELECT,
-    and `keys` are the columns of USING.
+    `visible` is the columns of `*`. `tables` maps each table's name to its columns, or to None if
+    two tables have it. `aliases` are the earlier columns of the SELECT, `keys` those of USING.
     """
 
     visible: Relation = field(default_factory=Relation)

@@ -2,10 +2,9 @@
 
 Other packages import only this module and `origins` of the package `sql`.
 
-Input is a script of one or more statements. Output is a `Statement` for each statement, with a
-position and a job. The job is a statement for the metastore, or the spec that an operator would
-create. This module does not access tables or the metastore. So the job checks whether columns
-exist. Unknown syntax is refused.
+Input is a script of one or more statements. Output is a `Statement` for each, with its position and
+its job: a statement for the metastore, or the spec that an operator would create. Tables are not
+accessed, so the job checks whether columns exist. Unknown syntax is refused.
 
 Example:
     >>> (one,) = read_script("DELETE FROM db.t x WHERE x.id = 1")
@@ -104,10 +103,8 @@ def read_script(
 ) -> tuple[Statement, ...]:
     """Return the statements of a SQL script, in order.
 
-    Args:
-        text: one or more statements, separated by semicolons.
-        database: the default database of table names; if None, all names must include a database.
-        parameters: the values of markers in the script, such as `:day`, by name.
+    Without a default `database`, all table names must include one. `parameters` are the values of
+    markers such as `:day`, by name.
 
     Raises:
         SqlTextError: a statement cannot be parsed, is not supported, or has different meanings in

@@ -37,13 +37,8 @@ def noted_drop(
 ) -> Iterator[None]:
     """Write notes of the lost files when the `with` block drops partitions.
 
-    If the notes cannot be written, this function logs a warning, and the drop continues.
-
-    Args:
-        client: the metastore.
-        ref: the table.
-        names: the partitions to drop. The caller holds exclusive locks on these partitions, so no
-            other client writes to them.
+    If the notes cannot be written, this function logs a warning, and the drop continues. The caller
+    holds exclusive locks on the partitions, so no other client writes to them.
     """
     entries: Mapping[PartitionName, frozenset[str]] = {}
     with _only_warning(ref):

@@ -1,9 +1,9 @@
 """The versions of a table, newest first, with time, author, operation and readability.
 
-Input is a metastore and a table. Output is plain values. Notes describe the commits of this
-provider. The module derives commits of other clients from directories with a single write ID. The
-module knows only bounds of the commit times of other clients. A compaction creates no version. But
-the compaction queue lists each compaction with its transaction (docs/decisions/versions.md).
+Input is a metastore and a table. Output is plain values. Notes describe this provider's commits.
+Directories with a single write ID show those of other clients, whose times are known only within
+bounds. A compaction creates no version, but the compaction queue lists each one with its
+transaction (docs/decisions/versions.md).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class VersionEntry:
     """One version of a table. Unknown values are None or empty.
 
     `by` is `ANOTHER_CLIENT`, or the job key with the DAG, run, task and map index. `partitions` are
-    the partitions that the version's note or directories name. `is_readable` is True if the version
-    can be read by its number. Otherwise, one of the version's `tags` may still make it readable.
+    those that the version's note or directories name. If `is_readable` is false, it cannot be read
+    by its number, but perhaps by one of its `tags`.
     """
 
     number: int
@@ -60,9 +60,8 @@ class VersionEntry:
 class TableHistory:
     """The known versions of a table, and its recent compactions.
 
-    `oldest` is the oldest version that is readable in all partitions, or 0 if there is none.
-    `newest` is the newest version. `compactions` come from the compaction queue, so old compactions
-    are missing.
+    `oldest` is the oldest version that is readable in all partitions; 0 if none is. `compactions`
+    come from the compaction queue, so old ones are missing.
     """
 
     table: str
@@ -76,10 +75,7 @@ class TableHistory:
 
 @dataclass(slots=True)
 class _Found:
-    """Facts about a write, collected from its directories.
-
-    The object is mutable, because directories are added one at a time.
-    """
+    """Facts about a write. Mutable: its directories are added one at a time."""
 
     operations: set[str] = field(default_factory=set)
     partitions: set[str] = field(default_factory=set)
@@ -89,12 +85,8 @@ class _Found:
 def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = None) -> TableHistory:
     """Return the versions of a table, newest first.
 
-    In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        most: the maximum number of versions; None returns all.
+    In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`. `most` limits
+    the number of versions.
 
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.

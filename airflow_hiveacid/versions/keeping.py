@@ -1,8 +1,8 @@
 """The guarantee that a table's versions are kept: its start, its upkeep and its end.
 
-Input is a metastore and a table. This module writes notes. The module also sets two table
-parameters that stop the server from compacting and cleaning the table. `format.records.keeping`
-evaluates the notes; `plan.keeping` reads the table parameters. See docs/decisions/versions.md.
+Input is a metastore and a table. Writes notes, and sets two table parameters that stop the server
+from compacting and cleaning the table. `format.records.keeping` evaluates the notes; `plan.keeping`
+reads the table parameters. See docs/decisions/versions.md.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ _log = logging.getLogger(__name__)
 def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     """Keep a table's versions from now on: only this provider's cleaner may remove files.
 
-    If the table is already kept, nothing changes.
-
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
         KeepingRefusedError: a compaction is in progress, and its cleaning may remove files.
@@ -92,13 +90,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
 
 
 def keep_readable(client: MetastorePort, ref: TableRef, time: str) -> None:
-    """Set how long replaced data of a table stays readable, and keep the table's versions.
-
-    Args:
-        client: the metastore.
-        ref: the table.
-        time: the duration in the format of the table parameter, for example `7 days`.
-    """
+    """Keep the table's versions, and set how long replaced data stays readable (`7 days`)."""
     duration(time, READABLE_FOR)
     client.set_table_parameters(ref, {READABLE_FOR: time})
     keep(client, client.get_table(ref))
@@ -107,8 +99,7 @@ def keep_readable(client: MetastorePort, ref: TableRef, time: str) -> None:
 def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     """End the guarantee for a table; the server may compact and clean the table again.
 
-    Raises:
-        TableError: a tag still needs the kept files; nothing was changed.
+    Raises TableError if a tag still needs the kept files; then nothing was changed.
     """
     notes = VersionNotes.of(table)
     tags = notes.tags()
@@ -132,17 +123,10 @@ def note_as_ours(
 ) -> None:
     """If the table is kept, write a note that this provider owns a queue entry.
 
-    The queue's history is limited, so each new entry displaces an old entry. If a compaction of
-    another client has broken the guarantee, only its queue entry proves the break. So this function
-    checks the guarantee first. It ends a broken guarantee before our new entry can displace the
-    proof.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        own: the queue entry, and the earlier aborted write IDs.
-        notes: the table's notes. The listed notes may be out of date. So if the guarantee appears
-            broken, this function lists the notes again.
+    The queue's history is limited, so each new entry displaces an old one. If a compaction of
+    another client has broken the guarantee, only its entry proves that. So a broken guarantee is
+    ended first; before that, the notes are listed again, since `notes` may be out of date. `own` is
+    the entry with the earlier aborted write IDs.
     """
     if not notes.is_kept():
         return
@@ -160,13 +144,7 @@ def _is_broken(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> 
 def opted_out_of(table: TableInfo, name: str) -> str | None:
     """Return a reason to skip a table if its owner set this parameter; None otherwise.
 
-    Args:
-        table: the table.
-        name: `NO_CLEANUP` or `NO_AUTO_COMPACTION`.
-
-    Raises:
-        StorageError: the notes cannot be read. The notes show whether this provider set the
-            parameter.
+    `name` is `NO_CLEANUP` or `NO_AUTO_COMPACTION`; notes show whether this provider set it.
     """
     if opted_out(table.parameters, name, is_kept=False) is None:
         return None
@@ -185,15 +163,9 @@ def look_after(
 ) -> None:
     """Maintain the guarantees and notes of a table before the cleaner removes files.
 
-    Remove expired tags, and end a guarantee that another client has broken. After the end of a
-    guarantee, a parameter or tag may still require one. Then keep the table again from now on.
-    Write notes of dropped partitions, and combine many notes into a few files.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        now_s: the time by the metastore's clock.
-        notes: the table's notes, if they are already listed.
+    Remove expired tags, and end a guarantee that another client has broken. If a parameter or tag
+    still requires one, keep the table again from now on. Write notes of dropped partitions, and
+    combine many notes into a few files. `now_s` is by the metastore's clock.
     """
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
@@ -241,14 +213,7 @@ def _note_what_is_missed(
     roots: Sequence[tuple[PartitionInfo, AcidState]],
     snapshot: Snapshot,
 ) -> None:
-    """Write notes of all files that are known to have been removed without a write ID.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        roots: all roots with their current state.
-        snapshot: the current snapshot.
-    """
+    """Write notes of all files that are known to have been removed without a write ID."""
     note_dropped(client, table)
     note_lost(client, loss_detector_of(table), roots, snapshot.write_ids(table.ref))
 
@@ -265,9 +230,9 @@ def _states(
 def _queue(client: MetastorePort, table: TableInfo) -> list[int]:
     """Return the sorted IDs of all listed compactions; raise an error if one may publish a result.
 
-    A committed compaction on 4.x is no obstacle, although it waits for cleaning. The cleaning
-    removes only files that its result has replaced, and the guarantee is based on a later listing.
-    The entry may wait for as long as the table's parameter keeps those files.
+    A committed compaction on 4.x is no obstacle: its cleaning removes only files that its result
+    has replaced, and the guarantee is based on a later listing. The entry may wait for as long as
+    the table's parameter keeps those files.
     """
     entries = client.show_compactions(table.ref)
     if any(entry.is_pending for entry in entries):

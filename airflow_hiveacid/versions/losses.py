@@ -1,7 +1,7 @@
 """Notes of files removed without a write ID, so that later versions stay readable.
 
-Input is a metastore, a table, and the state of its roots. A cleaner may later delete the evidence
-of a loss (`versions.loss_detector`). So this module first writes a note of the loss.
+Input is a metastore, a table, and the state of its roots. The notes are written before a cleaner
+deletes the evidence of a loss (`versions.loss_detector`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,7 @@ def note_lost(
 ) -> None:
     """Write notes of files that roots had and that were removed without a write ID.
 
-    The notes cover all versions up to the newest version, even versions after `now`. Files of these
-    versions may also have been removed.
-
-    Args:
-        client: the metastore.
-        loss_detector: the notes about the table.
-        roots: the roots with their current states.
-        now: the write IDs that are committed now.
+    The notes cover all versions up to the newest, even after `now`, whose files may also be gone.
     """
     losses = {info.name: loss_detector.newly_lost(info, state, now) for info, state in roots}
     losses = {name: lost for name, lost in losses.items() if lost}
@@ -70,13 +63,7 @@ def note_dropped(
 ) -> None:
     """Write notes of the dropped partitions that a table's notes mention.
 
-    The new notes replace the horizons of these partitions. Without this step, the horizons of a
-    table accumulate if a partition is dropped each day.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        notes: the table's notes, if they are already listed.
+    They replace the horizons of these partitions, which would accumulate if one is dropped daily.
     """
     if not table.is_partitioned:
         return

@@ -2,9 +2,8 @@
 
 Input is a metastore, a table, the current snapshot, and the requested version. Output is a `Past`,
 which selects the files of each root. Notes are read after the files are listed, while the reader's
-transaction is open. After a cleaner writes a horizon, the cleaner waits for readers that may not
-have read this note. `plan.history.as_of_time` decides which writes belong to the state at a given
-time. This module must not read rows.
+transaction is open: a cleaner that writes a horizon waits for readers that may not have read it.
+`plan.history.as_of_time` decides which writes belong to a time. Must not read rows.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ _NEVER_CLEANED: Final = frozenset(
 class Past:
     """A table as of a version.
 
-    `now` contains all committed write IDs; `then` contains the write IDs of the version.
-    `loss_detector` uses notes to detect files that were removed without a write ID. `promises` is
-    None until the guarantees are read. The guarantees are read only on first use.
+    `now` contains all committed write IDs, `then` those of the version. `loss_detector` finds files
+    that were removed without a write ID. `promises` is None until the guarantees are first used.
     """
 
     client: MetastorePort
@@ -88,9 +86,7 @@ class Past:
     ) -> tuple[AcidState, ...]:
         """Return the version's state of each root; the listings must be current.
 
-        Raises:
-            VersionGoneError: the files may be incomplete. The error contains the oldest complete
-                version.
+        Raises VersionGoneError, with the oldest complete version, if files may be missing.
         """
         states, failure = [], None
         for info, listing in zip(partitions, listings, strict=True):
@@ -105,11 +101,7 @@ class Past:
         return tuple(states)
 
     def state(self, info: PartitionInfo, listing: Listing) -> AcidState:
-        """Return the version's state of one root; see `states`.
-
-        Raises:
-            VersionGoneError: the files may be incomplete.
-        """
+        """Return the version's state of one root; see `states`."""
         try:
             state = self._state_if(listing, None)
         except VersionGoneError:
@@ -141,9 +133,7 @@ class Past:
     def check_vanished(self, existing: Collection[PartitionName]) -> None:
         """Check that all known partitions of the version still exist.
 
-        Raises:
-            VersionGoneError: partitions no longer exist. The error names some of the partitions,
-                and contains the table's oldest readable version.
+        Raises VersionGoneError, with some of the missing ones and the oldest readable version.
         """
         names = self.vanished(existing)
         if not names:
@@ -222,13 +212,8 @@ def past_of(
 ) -> Past:
     """Return a `Past` for a version of a table.
 
-    Args:
-        client: the metastore. This function reads the metastore's compaction queue. If the version
-            has open writes, this function also reads the locks.
-        table: the table.
-        version: the version; it must not be the current state.
-        snapshot: the current snapshot.
-        taken_s: a function that returns a time of the metastore's clock from before the snapshot.
+    Reads the compaction queue, and the locks if the version has open writes. `version` must not be
+    the current state. `taken_s` returns a time of the metastore's clock from before the snapshot.
 
     Raises:
         NotTransactionalError: the table is not transactional, so it has no versions.
@@ -273,14 +258,10 @@ def present_of(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> P
 def promises_of(
     client: MetastorePort, table: TableInfo, notes: VersionNotes | None = None
 ) -> Promises:
-    """Return the guarantees about a table, except guarantees that another client has broken.
+    """Return the guarantees about a table, except those that another client has broken.
 
-    Args:
-        client: the metastore; its queue lists the compactions.
-        table: the table.
-        notes: the table's notes, if they are already listed. If a guarantee appears broken, this
-            function lists the notes again. Our compactors write their notes before the queue shows
-            their compactions as finished.
+    If one appears broken, the notes are listed again: our compactors write their notes before the
+    queue shows their compactions as finished.
     """
     if notes is not None:
         promises = _promises_of(client, table, notes)
@@ -342,11 +323,7 @@ def _as_of(  # noqa: PLR0913 - the metastore, the table, and what is known
 
 
 def existing_tag(notes: VersionNotes, table: TableInfo, name: str) -> Tag:
-    """Return a table's tag, which may have expired.
-
-    Raises:
-        VersionUnknownError: the table has no tag of this name.
-    """
+    """Return a table's tag, which may have expired. Raises VersionUnknownError if there is none."""
     tag = notes.tag(name)
     if tag is None:
         names = ", ".join(tag.name for tag in notes.tags()) or "none"

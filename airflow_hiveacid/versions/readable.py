@@ -1,9 +1,9 @@
 """Find the readable versions of a table with one check per range of equivalent versions.
 
 Input is a table as of some version, and its roots with their listings. Two versions use the same
-files of a root if no write ID in a file name or note lies between them. So write IDs in file names
-and notes divide the versions into intervals. This module checks only one version of each interval.
-`format.state.versions` defines the rules for one root: `check_provable` and `oldest_readable`.
+files of a root if no write ID in a file name or note lies between them, so only one version of each
+such interval is checked. `format.state.versions` has the rules for one root: `check_provable` and
+`oldest_readable`.
 """
 
 from __future__ import annotations

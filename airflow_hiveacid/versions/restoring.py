@@ -1,8 +1,8 @@
 """Find the partitions of a table that a restore to a version may have to change.
 
-Input is a metastore, a table, a version, and the current snapshot. Output lists every root that may
-differ, with its current state and its state in the version. The module refuses a version if its
-files may be incomplete. This module must not read rows.
+Input is a metastore, a table, a version, and the current snapshot. Output is every root that may
+differ, with its current state and its state in the version. Refuses a version whose files may be
+incomplete. Must not read rows.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Differing:
     def had_no_files(self) -> bool:
         """True if the root had no files in the version.
 
-        Either it was made later, or it was dropped since, and then made again. Only notes of its
-        writes tell these cases apart, and other engines write no notes.
+        Only notes of its writes show whether it was made later, or dropped and made again; other
+        engines write no notes.
         """
         return not self.then.live and not self.then.originals
 
@@ -57,15 +57,7 @@ def differing_roots(
     *,
     taken_s: Callable[[], float | None],
 ) -> tuple[Past, tuple[Differing, ...]]:
-    """Return the table as of the version, and the roots that may have changed since.
-
-    Args:
-        client: the metastore.
-        table: the table.
-        version: the version to restore.
-        snapshot: the current snapshot.
-        taken_s: see `past_of`.
-    """
+    """Return the table as of the version, and the roots that may have changed since."""
     past = past_of(client, table, version, snapshot, taken_s=taken_s)
     roots = client.list_partitions(table)
     if table.is_partitioned:

@@ -1,8 +1,7 @@
 """The writes between two versions of a table, and the notes about them.
 
 Input is a metastore, a table, the current snapshot, and two versions. Output is the range of writes
-between the versions, its segments in each root, and the commit times. This module must not read
-rows.
+between them, its segments in each root, and the commit times. Must not read rows.
 """
 
 from __future__ import annotations
@@ -56,10 +55,9 @@ _EXACT_S: Final = 1.0
 class WriteRange:
     """The writes of a table between two versions, with the files that exist now.
 
-    `first` and `last` are the table as of the two versions. `first` or `last` is None for the table
-    before its first write. `held` and `had` are facts about the first version that the caller
-    knows. `held` maps a partition name to a file or directory name in its root (`newest_of`). `had`
-    are the partitions that existed in the first version, or None if they are unknown.
+    `first` and `last` are the table as of the two versions; None before the first write. What the
+    caller knows of the first version: `held` maps a partition name to a file or directory name in
+    its root (`newest_of`), `had` are the partitions that existed, or None if unknown.
     """
 
     client: MetastorePort
@@ -154,9 +152,8 @@ class WriteRange:
     ) -> None:
         """Check that the files of the first version, or their replacements, still exist.
 
-        The result of an overwrite or compaction within the range does not count as a replacement.
-        Rows may already have been missing when such a result was written. Then the result lacks
-        these rows, too. The change feed would not report the loss of these rows.
+        The result of an overwrite or compaction within the range is no replacement: it lacks rows
+        that were already missing when it was written, and the feed would not report their loss.
         """
         if segments:
             state = segments[0].state
@@ -201,16 +198,8 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
 ) -> WriteRange:
     """Return the range of writes after an earlier version, up to and including a later version.
 
-    Args:
-        client: the metastore.
-        table: the table.
-        snapshot: the current snapshot.
-        since: the earlier version.
-        until: the later version. None means the newest version that no open write can change.
-        taken_s: see `past_of`.
-
-    Raises:
-        VersionRangeError: the later version lacks a write of the earlier version.
+    Without `until`, the range ends at the newest version that no open write can change. `taken_s`
+    is as for `past_of`. Raises VersionRangeError if the later version lacks a write of the earlier.
     """
     notes = VersionNotes.of(table)
     commits = notes.commits()

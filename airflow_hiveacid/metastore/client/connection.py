@@ -1,7 +1,8 @@
 """A connection to one server of a metastore; after failures, it reconnects and repeats calls.
 
 Takes an endpoint. Returns the results of calls, or raises this provider's error classes: it maps
-transport faults and unknown methods, the caller maps the exception classes that a call declares. No code examines error messages. Must not know the meaning of the calls.
+transport faults and unknown methods, the caller maps the exception classes that a call declares.
+No code examines error messages. Must not know the meaning of the calls.
 
 Example:
     connection = Connection(endpoint)

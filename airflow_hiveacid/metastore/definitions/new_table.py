@@ -48,19 +48,10 @@ def define(  # noqa: PLR0913 - a table needs that many
 ) -> NewTable:
     """Build the definition of a transactional table, with checked names and types.
 
-    Args:
-        table: `db.table`.
-        columns: dict from column name to Hive type, in the table's order.
-        partition_columns: Hive types by partition column, in order.
-        bucket_columns: the columns whose hash assigns a row to one of `num_buckets` buckets; none
-            by default.
-        num_buckets: the number of buckets; 0 without `bucket_columns`.
-        location: a URI; by default a directory below the database's location.
-        insert_only: True for an insert-only table; the default is full ACID.
-        stored_as: `orc`; for an insert-only table also `parquet`, `avro` or `textfile`.
-        comments: comments by column.
-        parameters: additional table parameters. The parameters for the table's kind are added
-            automatically.
+    `table` is `db.table`. `columns`, `partition_columns` and `comments` are keyed by column, in the
+    table's order; types are Hive's. Without a `location`, the directory is below the database's.
+    The default is a full-ACID table. `stored_as` is `orc`; for an insert-only table also `parquet`,
+    `avro` or `textfile`. The parameters for the table's kind are added to `parameters`.
     """
     data, parts = _columns(columns), _columns(partition_columns or {})
     names = [column.name for column in (*data, *parts)]
@@ -105,8 +96,7 @@ def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
 def ensure_table(client: MetastorePort, new: NewTable) -> bool:
     """Create a table unless it exists; return True if it is new.
 
-    Raises:
-        TableDiffersError: the table exists with a different definition.
+    Raises TableDiffersError if the table exists with a different definition.
     """
     try:
         table = client.get_table(new.ref)

@@ -27,11 +27,7 @@ Row = dict[str, Any]
 
 
 def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> Sequence[Row]:
-    """Return the rows of a query, in the server's order.
-
-    Raises:
-        ConfigurationError: the values do not identify a partition of the table.
-    """
+    """Return the rows of a query, in the server's order."""
     match statement:
         case statements.ShowCompactions():
             ref, partition = _table_and_partition(client, statement.target, statement.partition)

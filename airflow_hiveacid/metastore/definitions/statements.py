@@ -1,10 +1,10 @@
 """Statements that the metastore itself runs: changes of definitions, and queries of its state.
 
-Takes a client and a statement. Compares the current state with the requested state, takes locks and
-compares again. Then makes the change. So a repeated statement changes nothing, and this module
-detects a conflicting change by a different client. An earlier try of the same statement may have
-made the change. `Before` records the state right before the change. After such a try, a state such
-as "the table exists" means success, not an error. See docs/decisions/definitions.md.
+Takes a client and a statement. Compares the current state with the requested state, takes locks,
+compares again, and makes the change. So a repeated statement changes nothing, and a conflicting
+change by a different client is detected. `Before` records the state right before the change: after
+an earlier try that may have made it, a state such as "the table exists" means success, not an
+error. See docs/decisions/definitions.md.
 
 Example:
     outcome = run_statement(client, DropTable(target="db.t"), terms)
@@ -52,15 +52,9 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
 ) -> DefinitionOutcome:
     """Create, change or drop a database, table or partition, or answer a query.
 
-    Args:
-        client: a metastore client that only this thread uses.
-        statement: the statement to run.
-        terms: the job that requests the locks, and their time-out.
-        before: what an earlier try passed to `on_begin`, if that try may have made the change.
-        on_begin: called directly before the call that makes the change.
-        around_drop: a function of the client, the table and the partitions to drop. This function
-            returns a context manager. The statement drops the partitions inside this context
-            manager, while it holds their locks.
+    `before` is what an earlier try passed to `on_begin`, if that try may have made the change.
+    `on_begin` is called directly before the call that makes the change. The statement drops
+    partitions inside the context manager of `around_drop`, while it holds their locks.
 
     Raises:
         InputError: the current state does not allow the change. Nothing was changed.

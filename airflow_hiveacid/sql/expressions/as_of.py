@@ -1,9 +1,8 @@
 """The parser that removes clauses such as `FOR VERSION AS OF 12` after a table's name.
 
-Engines have different forms of the clause, and sqlglot parses only some of them. This module
-supports all forms in the table below. Output is the statement without the clauses. The removed
-clause is stored in `Token.as_of` of the last token of the table's name. Other modules then read the
-versions in these clauses. `check_all_read` refuses a statement that has an unused clause.
+Engines have different forms of the clause, and sqlglot parses only some of them. Output is the
+statement without the clauses in the table below. `Token.as_of` of the last token of a table's name
+has the version, which other modules read; `check_all_read` refuses a clause that none has read.
 
 | clause | engines |
 | --- | --- |

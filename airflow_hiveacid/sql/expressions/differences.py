@@ -1,16 +1,14 @@
 """Checks that refuse SQL if Hive and Spark evaluate it differently.
 
-Spark evaluates the user's expressions. If the SQL shows that Hive would return a different result,
-this module refuses the expression. The module does not find differences that depend on column
-types. Each error proposes SQL that has the same meaning in both engines. The module `functions`
-decides which functions are refused.
+Spark evaluates the user's expressions, so SQL is refused for which Hive would return a different
+result. Differences that depend on column types are not found. Each error proposes SQL that has the
+same meaning in both engines. `functions` decides which functions are refused.
 
-In Hive's grammar (`IdentifiersParser.g`), operators have the following precedence, the highest
-first: `[] .`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at
-most one of these operators), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, and
-`^` has lower precedence than `&`. Spark gives all comparisons equal precedence. This precedence is
-higher than the precedence of `IS NULL`, `IN` and similar predicates. So this module refuses an
-expression that mixes such operators without parentheses.
+In Hive's grammar (`IdentifiersParser.g`), operators have this precedence, the highest first: `[]
+.`, signs, `IS NULL`, `^`, `* / % DIV`, `+ -`, `||`, `&`, `|`, `LIKE < IN BETWEEN` (at most one of
+them), `= <>`, NOT, AND, OR. In Spark, `+ - ||` have equal precedence, `^` has a lower one than `&`,
+and all comparisons have equal precedence, higher than that of `IS NULL`, `IN` and similar
+predicates. So an expression that mixes such operators without parentheses is refused.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -224,10 +222,7 @@ def _is_pattern_of_some(piece: Piece, index: int) -> bool:
 
 
 def _is_compared(piece: Piece, index: int) -> bool:
-    """Return True if a string, or its cast to a number, is an operand of a comparison.
-
-    The operand may have a sign and be in parentheses.
-    """
+    """Return True if a string, or its cast to a number, is compared, also with a sign."""
     begin, end = index, index + 1
     if (piece.word(end), piece.word(end + 1)) in _TO_FLOATING:  # cast('NaN' AS double)
         begin, end = index - 2, end + 3

@@ -41,10 +41,9 @@ _NO_DEFAULT: Final = (
 class NameScope:
     """The names that a statement's expressions can use.
 
-    `qualifiers` maps the user's name for a table (`alias` or `db.table`, in lower case) to `t` or
-    `s`. `sides` contains `t` if the statement has a target, and `s` if it has a source. `renamed`
-    maps columns of the source to new names. `views` has the tables that subqueries in expressions
-    read. `views` is None if subqueries are not allowed.
+    `qualifiers` maps the user's name for a table (`alias` or `db.table`, in lower case) to `t`, the
+    target, or `s`, the source; `sides` has those that the statement has. `renamed` maps columns of
+    the source to new names. `views` has the tables that subqueries read; None forbids subqueries.
     """
 
     qualifiers: Mapping[str, str]
@@ -57,9 +56,8 @@ class NameScope:
 class ColumnUse:
     """A column in an expression: the tokens of its name, and the side that its qualifier selects.
 
-    For a column in a query, `inner` contains the table names of all enclosing queries. In such a
-    query, these table names hide the statement's tables of the same names. `owner` is the name of
-    the column's table.
+    For a column in a query, `inner` contains the table names of all enclosing queries, which hide
+    the statement's tables of the same names. `owner` is the name of the column's table.
     """
 
     parts: tuple[Token, ...]
@@ -105,8 +103,8 @@ def parsed(piece: Piece, names: NameScope) -> exp.Expr:
 def _check_arguments(piece: Piece, tree: exp.Expr) -> None:
     """Refuse a function argument that is a name but that sqlglot does not parse as a column.
 
-    sqlglot parses some names as units of time, and drops unexpected names. If such a name is a
-    column, its table would be unknown.
+    It parses some names as units of time, and drops unexpected names; a column's table would be
+    unknown.
     """
     names = {name.meta.get("start") for name in tree.find_all(exp.Identifier)}
     for index, token in enumerate(piece.tokens):
@@ -215,9 +213,8 @@ def column_uses(piece: Piece, tree: exp.Expr, names: NameScope) -> Iterator[Colu
 def _within(piece: Piece, use: ColumnUse, queries: Sequence[Mapping[str, exp.Expr]]) -> ColumnUse:
     """Assign a column in a query to a table of the query or of the statement; return the column.
 
-    SQL looks for an unqualified column in the query's tables first, then in the statement's table.
-    So `DELETE ... WHERE id IN (SELECT id FROM other)` can delete every row if `other` lacks the
-    column `id`.
+    SQL looks in the query's tables first. So `DELETE ... WHERE id IN (SELECT id FROM other)` can
+    delete every row if `other` lacks the column `id`.
     """
     inner = frozenset(name for query in queries for name in query)
     if len(use.parts) > 1 and use.names[0] in inner:

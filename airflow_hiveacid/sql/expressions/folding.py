@@ -1,7 +1,6 @@
-"""Constants: expressions without columns. Hive evaluates constants at compile time.
+"""Constants: expressions without columns, which Hive evaluates at compile time.
 
-Some of Hive's functions return different results for a constant than for an equal value in a
-column.
+Some of Hive's functions return other results for a constant than for an equal value in a column.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

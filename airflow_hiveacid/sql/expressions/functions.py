@@ -1,13 +1,10 @@
 """The Hive functions that SQL may call, and the Spark SQL that replaces them.
 
-A function is allowed if a test has compared its results in Spark and in Hive 4.0.1
-(tests/interop/test_functions.py). The compared rows contain NULL, empty strings, negative numbers
-and more. A call runs in one of three forms: as Spark's own function, as Hive's Java class in Spark
-(`plan.hive_functions`), or as a Spark expression with the same results. The module refuses all
-other functions. The error proposes a replacement.
-
-A replacement changes names, parentheses and commas in the user's SQL. A replacement never changes
-an argument.
+A function is allowed if tests/interop/test_functions.py has compared its results in Spark and in
+Hive 4.0.1, over rows with NULL, empty strings, negative numbers and more. A call runs as Spark's
+own function, as Hive's Java class in Spark (`plan.hive_functions`), or as a Spark expression with
+the same results. Other functions are refused with a proposal. A replacement changes names,
+parentheses and commas in the user's SQL, and never an argument.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -312,10 +309,9 @@ _NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
 class _Way:
     """The replacement for a Hive function that has different results in Spark.
 
-    `alike` is a condition on an argument, or None. If the condition is true, Hive and Spark return
-    equal results. `body` is a Spark expression over the arguments a, b, c and d. `bodies` maps a
-    number of arguments to such an expression. Without `body` and `bodies`, Spark calls Hive's Java
-    class.
+    `alike` is a condition on an argument under which both return equal results, or None. `body` is
+    a Spark expression over the arguments a, b, c and d; `bodies` has one for each number of
+    arguments. Without both, Spark calls Hive's Java class.
     """
 
     alike: _Argument | None = None
@@ -414,12 +410,7 @@ _PARAMETER: Final = re.compile(r"\b[abcd]\b")
 
 
 def check_function(piece: Piece, index: int) -> None:
-    """Refuse a call if Spark and Hive are known to return different results for it.
-
-    Args:
-        piece: the SQL that contains the call.
-        index: the position of the function's name; a parenthesis follows.
-    """
+    """Refuse a call, at the index of its name, if Spark and Hive return different results."""
     name = _name(piece, index)
     if name in _NEVER:
         _refuse(piece, index, *_NEVER[name])
@@ -470,13 +461,7 @@ def _count_text(minimum: int, maximum: int | None) -> str:
 
 
 def function_changes(piece: Piece) -> dict[int, str]:
-    """Return a dict from start position to replacement, for parts of function calls.
-
-    Only names, parentheses and commas are replaced.
-
-    Args:
-        piece: SQL whose calls have passed `check_function`.
-    """
+    """Return replacements, by start position, of names, parentheses and commas of checked calls."""
     changes: dict[int, str] = {}
     for index in range(len(piece.tokens)):
         if _is_call(piece, index):
@@ -560,7 +545,7 @@ def _array_changes(piece: Piece, index: int) -> dict[int, str]:
     """Make an index beyond the end of `array(...)[i]` return NULL, as in Hive.
 
     Spark's optimizer also replaces such an element by NULL, but regards it as not NULL: `count`
-    counts it, and `IS NULL` is false. This also applies to `(array(...))[i]`.
+    counts it, and `IS NULL` is false. The same holds for `(array(...))[i]`.
     """
     start, opens = index, piece.closing(index + 1) + 1
     while _is_in_parentheses(piece, start, opens):
@@ -629,10 +614,7 @@ def _arguments(piece: Piece, index: int) -> tuple[Piece, ...]:
 
 
 def _is_call(piece: Piece, index: int) -> bool:
-    """Return True if a token is the name of a called function.
-
-    A name with a parenthesis may also be a table with columns, or a type with a precision.
-    """
+    """Return True for the name of a call, not of a table with columns or a type's precision."""
     token = piece.tokens[index]
     is_name = token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.word not in _NO_CALLS)
     if piece.word(index + 1) != "(" or piece.word(index - 1) in _BEFORE_NAMES:
@@ -647,8 +629,7 @@ def _is_call(piece: Piece, index: int) -> bool:
 def _calls_though(piece: Piece, index: int) -> bool:
     """Return True if a word of Hive's grammar is used as the name of a Spark function.
 
-    In Hive's grammar, one pattern follows an operator such as LIKE. A query follows ANY, SOME or
-    EXISTS, and a precision follows a type.
+    There, a pattern follows LIKE, a query ANY, SOME or EXISTS, and a precision a type.
     """
     word, previous = piece.tokens[index].word, piece.word(index - 1)
     arguments = _arguments(piece, index)

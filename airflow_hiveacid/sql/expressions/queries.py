@@ -1,9 +1,8 @@
 """Conversion of a query to a source of rows, with views in place of tables.
 
 Input is the user's SELECT. Output is a `SourceSpec`: the same SQL with views in place of the
-tables, and a mapping from views to tables. The user's name for a table remains as an alias.
-
-The module refuses SQL if Hive and Spark would return different results (see also `differences`).
+tables, and a mapping from views to tables. The user's name for a table remains as an alias. SQL is
+refused if Hive and Spark would return different results (see also `differences`).
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -75,12 +74,7 @@ def check_queries(piece: Piece, tree: exp.Expr) -> None:
 
 
 def source_of(piece: Piece, views: Views) -> SourceSpec:
-    """Return the source that a query describes.
-
-    Args:
-        piece: the query.
-        views: the views of the statement; this function adds the query's views.
-    """
+    """Return the source that a query describes; its views are added to those of the statement."""
     return source_of_tree(piece, parsed_query(piece), views)
 
 
@@ -118,10 +112,7 @@ def _check_group(piece: Piece, group: exp.Group) -> None:
 
 
 def _check_ordered(piece: Piece, select: exp.Select) -> None:
-    """Refuse ORDER BY x LIMIT n if x is both a GROUP BY column and an alias.
-
-    Hive sorts by the column, but Spark sorts by the alias.
-    """
+    """Refuse ORDER BY x LIMIT n if x is a GROUP BY column (Hive's order) and an alias (Spark's)."""
     order, group = select.args.get("order"), select.args.get("group")
     if (
         order is None
@@ -169,10 +160,7 @@ def _check_joins(piece: Piece, select: exp.Select) -> None:
 
 
 def _check_commas(piece: Piece) -> None:
-    """Refuse a FROM clause with both commas and JOIN.
-
-    In Spark, a comma has lower precedence than JOIN; in Hive, both have equal precedence.
-    """
+    """Refuse a FROM clause with commas and JOIN: only in Spark does JOIN bind more strongly."""
     for index, token in enumerate(piece.tokens):
         if token.word != "FROM" or piece.word(index - 1) == "DISTINCT":
             continue

@@ -1,8 +1,7 @@
 """A left-to-right reader of tokens, for statements that sqlglot does not parse.
 
-Input is a piece. The caller reads names, strings, lists and definitions one after another. If the
-next tokens do not match, the cursor raises an error with their position. The method `end` refuses
-extra tokens.
+The caller reads names, strings, lists and definitions one after another. If the next tokens do not
+match, the cursor raises an error with their position. The method `end` refuses extra tokens.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -35,10 +34,7 @@ _CONSTRAINTS = frozenset(
 
 
 class Cursor:
-    """A mutable position in a statement; each read advances it.
-
-    `form` is the remedy for errors that have no remedy of their own.
-    """
+    """A mutable position in a statement; each read advances it; `form` is the default remedy."""
 
     def __init__(self, piece: Piece, form: str, at: int = 0) -> None:
         self.piece = piece

@@ -1,7 +1,6 @@
 """The parsers of CREATE and DROP; they return statements for the metastore.
 
-CREATE TABLE ... AS SELECT becomes a Spark job, because only Spark can determine the columns of a
-query.
+CREATE TABLE ... AS SELECT becomes a job, because only Spark can determine the columns of a query.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of

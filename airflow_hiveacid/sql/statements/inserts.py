@@ -35,10 +35,7 @@ _FORM: Final = "write INSERT INTO db.t [PARTITION (...)] [(columns)] VALUES (...
 def insert_of(piece: Piece, database: str | None, views: Views | None = None) -> InsertSpec:
     """Parse `[WITH ...] INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] rows`.
 
-    Args:
-        piece: the statement; its rows are VALUES or a query.
-        database: the default database of table names; if None, all names must include a database.
-        views: the views of the multi-insert that contains this INSERT, if any.
+    The rows are VALUES or a query. `views` are those of the multi-insert that contains it, if any.
     """
     begin = piece.find("INSERT")
     if begin is None:

@@ -1,8 +1,8 @@
 """The parser that finds the keys in the ON condition of a MERGE.
 
-A key is an equality of a target column and a source column in `ON`. The rest of `ON` is an
-additional condition. In a `MergeSpec`, both columns of a key have the same name. If the two names
-differ in `ON`, a query around the source renames the source column.
+A key is an equality of a target column and a source column in `ON`; the rest of `ON` is an
+additional condition. In a `MergeSpec`, both columns of a key have the same name. If they differ, a
+query around the source renames the source column.
 """
 
 from __future__ import annotations
@@ -38,13 +38,7 @@ class KeyPair:
 def taken_apart(
     piece: Piece, node: exp.Expr, names: NameScope
 ) -> tuple[tuple[KeyPair, ...], tuple[Piece, ...]]:
-    """Split an ON condition into the keys and the remaining conditions.
-
-    Args:
-        piece: the condition.
-        node: the same condition in sqlglot's tree of the whole statement.
-        names: the names that the condition can use.
-    """
+    """Split an ON condition into the keys and the remaining conditions; `node` is its tree."""
     if parsed(piece, names) != node:
         piece.fail("it is not clear where the condition ends", "put parentheses around it")
     keys: dict[str, KeyPair] = {}
@@ -104,8 +98,8 @@ def renamed(
 ) -> tuple[SourceSpec, NameScope]:
     """Return the source with renamed columns, and the name scope for expressions over it.
 
-    Keys get the names of the target's columns. The new source has only the key columns and the
-    columns in `columns`. `columns` maps old names to new names.
+    Keys get the names of the target's columns. Only they and the columns of `columns`, which maps
+    old names to new names, are in the new source.
     """
     chosen = {new: old for old, new in columns.items()}
     chosen |= {key.target: key.source for key in keys}

@@ -103,11 +103,7 @@ def _expect(piece: Piece, index: int, word: str) -> None:
 def _source(
     piece: Piece, begin: int, database: str | None
 ) -> tuple[SourceSpec, NamedTable | str, int]:
-    """Return three values: the source, its name, and the index after its alias.
-
-    If the source is a table, its name is a `NamedTable`. If the source is a query, its name is the
-    alias.
-    """
+    """Return the source, its name (of a table or of a query's alias), and the index after it."""
     stops = frozenset({"ON"})
     if piece.word(begin) == "(":
         end = piece.closing(begin)
@@ -258,11 +254,9 @@ def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str,
 def _insert(
     clause: _When, action_node: exp.Expr, names: NameScope
 ) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
-    """Return the inserted expressions as one of two values; the other value is None.
+    """Return the inserted expressions: by column with a column list, else in the table's order.
 
-    With a column list, the first value maps columns to expressions. Without a column list, the
-    second value contains the expressions in the table's order. With `INSERT *`, both values are
-    None.
+    The other value is None; with `INSERT *`, both are.
     """
     rest = clause.rest
     if not isinstance(action_node, exp.Insert):

@@ -1,8 +1,7 @@
 """FROM ... INSERT ... INSERT ...: several INSERTs of rows from the same FROM clause.
 
-This module copies the tokens of WITH and FROM into each INSERT. The module then parses each INSERT
-as a separate statement. So all rules for INSERT also apply to a multi-insert. The INSERTs share the
-queries in WITH and FROM, and each of these queries runs only once.
+The tokens of WITH and FROM are copied into each INSERT, which is then parsed as a separate
+statement, so all rules for INSERT apply. The queries in WITH and FROM run only once.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -58,11 +57,7 @@ _OF_CHANCE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A multi-insert, split into clauses.
-
-    `inserts` contains each INSERT with the index at which FROM must be inserted. `with_clause` is
-    empty if there is no WITH clause.
-    """
+    """A multi-insert, split into clauses; `inserts` has each with the index for FROM in it."""
 
     with_clause: Piece
     from_clause: Piece
@@ -208,13 +203,7 @@ def _share_from(piece: Piece, tree: exp.Expr, views: Views) -> None:
 
 
 def _text(piece: Piece, node: exp.Expr, views: Views) -> str:
-    """Return the SQL of a subquery, with views in place of tables.
-
-    Args:
-        piece: the query.
-        node: the same query in sqlglot's tree of the whole statement.
-        views: the views of the statement.
-    """
+    """Return the SQL of a subquery, with views in place of tables; `node` is its tree."""
     if parsed_query(piece) != node:
         piece.fail("it is not clear where this query ends", "put parentheses around it")
     changes = table_changes(piece, node, views) | column_changes(piece, node)

@@ -79,13 +79,7 @@ def _condition(piece: Piece, where: int | None, tree: exp.Expr, names: NameScope
 
 
 def assignments_of(piece: Piece, names: NameScope, found: list[exp.Expr]) -> dict[str, str]:
-    """Return the expressions after SET, by column name in lower case.
-
-    Args:
-        piece: the assignments.
-        names: the names that the expressions can use.
-        found: the same assignments in sqlglot's tree of the whole statement.
-    """
+    """Return the expressions after SET, by column name in lower case; `found` are their trees."""
     parts = piece.split(",")
     assignments: dict[str, str] = {}
     for index, part in enumerate(parts):

@@ -48,15 +48,9 @@ def values_of(
 ) -> tuple[SourceSpec, DefaultPositions]:
     """Return the rows of VALUES as a source: values if all are constants, otherwise a query.
 
-    Args:
-        piece: the tokens after VALUES.
-        tree: sqlglot's tree of the whole statement.
-        columns: the statement's column list; empty without a list.
-
-    Returns:
-        The rows, and the positions of columns with DEFAULT. A column with DEFAULT in all rows is
-        omitted. A column with DEFAULT in only some rows gets a flag column at the end. The flag
-        column marks these rows.
+    `piece` has the tokens after VALUES, `tree` is of the whole statement. Also return the positions
+    of columns with DEFAULT. One with DEFAULT in all rows is omitted; one with DEFAULT in only some
+    rows gets a flag column at the end that marks these rows.
     """
     rows, nodes = _rows(piece, tree, columns)
     width = len(rows[0])
@@ -135,11 +129,8 @@ def _item(
 ) -> str:
     """Return a cell as Spark SQL.
 
-    Args:
-        cell: the cell.
-        node: the same cell in sqlglot's tree.
-        column: the constants of the cell's column; None if a cell of the column is not a constant.
-        position: the indexes of the cell's row and column.
+    `column` has the constants of its column, or None if not all cells are constants. `position` is
+    the indexes of its row and column.
     """
     if column is not None and _parameter(cell) is not None:
         return f":{_MADE.format(*position)}"  # the SQL text contains no values
@@ -168,10 +159,8 @@ def _as_text(value: _Value) -> str:
 def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
     """Return which columns have DEFAULT in all rows or in some rows.
 
-    Raises:
-        SqlTextError: a column has both DEFAULT and numbers, and the numbers have different counts
-            of digits after the decimal point. In a string column, Hive would store digits that
-            depend on the default.
+    Numbers with different counts of digits after the point beside a DEFAULT are refused: in a
+    string column, Hive would store digits that depend on the default.
     """
     default_at, default_where = [], []
     for index, cells in enumerate(zip(*rows, strict=True)):
@@ -190,11 +179,7 @@ def _defaults(rows: Sequence[Sequence[Piece]]) -> DefaultPositions:
 
 
 def _check_alike(cells: Sequence[Piece]) -> None:
-    """Refuse a column with both strings and numbers.
-
-    The rows become a UNION. In a UNION, Spark would convert the column to numbers. Hive converts
-    the column to strings.
-    """
+    """Refuse strings and numbers in one column: in a UNION, Spark makes numbers, Hive strings."""
     bare = [_without_signs(cell) for cell in cells]
     texts = [cell for cell in bare if _is_text(cell)]
     if texts and any(_is_no_text(cell) for cell in bare):
@@ -244,7 +229,7 @@ def _is_number(constant: Piece) -> bool:
 def _constants(cells: Sequence[Piece]) -> list[_Value] | None:
     """Return a column's constants as Hive stores them; None if a cell is not a constant.
 
-    Booleans are in upper case. All numbers get the same number of digits after the decimal point.
+    Booleans are in upper case; numbers get equally many digits after the decimal point.
     """
     values: list[_Value] = []
     for cell in cells:

@@ -1,10 +1,9 @@
 """Names that Spark interprets as function calls unless a column has the name.
 
 Examples are `user` and `current_time`. Hive has only two functions without parentheses,
-`current_date` and `current_timestamp`. This module refuses the names of Spark's other functions
-without parentheses. With backticks, such a name is allowed. A name in backticks is a column, as in
-Hive. The module inserts the table's name before such a column, because Spark never interprets a
-qualified name as a function.
+`current_date` and `current_timestamp`; the names of Spark's others are refused. In backticks, such
+a name is a column, as in Hive: the table's name is inserted before it, because Spark never
+interprets a qualified name as a function.
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
@@ -47,12 +46,7 @@ def check_bare(piece: Piece, index: int) -> None:
 
 
 def column_changes(piece: Piece, query: exp.Expr) -> dict[int, str]:
-    """Return replacements, by start position, that qualify columns in backticks.
-
-    Args:
-        piece: a query that has passed the checks.
-        query: the same query as sqlglot's tree.
-    """
+    """Return replacements, by start position, that qualify columns in backticks."""
     tokens = {token.start: token for token in piece.tokens if is_bare(token)}
     changes: dict[int, str] = {}
     if not tokens:

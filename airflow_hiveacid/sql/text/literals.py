@@ -50,14 +50,9 @@ def constant(piece: Piece) -> str | int | float | bool | Absent | None:
     """Return the value of a plain constant; ABSENT if the piece is not a plain constant.
 
     A marker is treated like a literal of its value. Doubles and timestamps with time zone are not
-    constants.
-
-    Numbers have the same form as in Hive: 1.50 is 1.5. A number with a decimal point becomes a
-    float if the float has the same digits. Otherwise, the number becomes a string with all digits.
-    The value of a date or timestamp is a string.
-
-    Raises:
-        SqlTextError: a string contains half of a surrogate pair, or a parameter is a list.
+    constants. As in Hive, 1.50 is 1.5: a number with a decimal point becomes a float if that has
+    the same digits, otherwise a string with all digits. A date or timestamp becomes a string. Half
+    of a surrogate pair, and a parameter that is a list, are refused.
     """
     tokens = piece.tokens
     if len(tokens) == 1 and tokens[0].parameter is not None:

@@ -38,13 +38,7 @@ class NamedTable:
 
 
 def table_name(piece: Piece, database: str | None, begin: int = 0) -> NamedTable:
-    """Return the table whose name begins at a token.
-
-    Args:
-        piece: the statement.
-        database: the default database of table names; if None, all names must include a database.
-        begin: the index of the first token of the name.
-    """
+    """Return the table whose name begins at a token; without `database`, names must include one."""
     tokens = piece.tokens
     parts: list[str] = []
     index = begin

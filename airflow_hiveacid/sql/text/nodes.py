@@ -1,8 +1,7 @@
 """The supported kinds of node in sqlglot's trees; all other kinds are refused.
 
-The module inspects trees, but never converts a tree to SQL. For each kind of node, this module
-lists the supported keys. So an unsupported clause that sqlglot parses causes an error. The module
-never drops a clause silently.
+For each kind of node, this module lists the supported keys. So a clause that sqlglot parses causes
+an error if it is unsupported, and is never dropped silently. A tree is never converted to SQL.
 """
 
 from __future__ import annotations

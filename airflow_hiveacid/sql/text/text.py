@@ -1,8 +1,8 @@
 """The statements of a script as pieces: sequences of tokens that can be split, parsed and edited.
 
-Input is a script. Output is a `Piece` for each statement. sqlglot parses the pieces. But the SQL
-that we return consists of the user's own tokens, without comments. We never generate SQL from
-sqlglot's tree, because its meaning could differ.
+Input is a script. Output is a `Piece` for each statement. sqlglot parses the pieces, but the SQL
+that we return consists of the user's own tokens, without comments: SQL generated from sqlglot's
+tree could differ in meaning.
 
 Example:
     >>> (piece,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")
@@ -92,21 +92,16 @@ class Piece:
         return line_and_column(self.whole, position)
 
     def fail(self, problem: str, remedy: str, at: Token | int | None = None) -> NoReturn:
-        """Refuse the statement with an error at a position.
-
-        Raises:
-            SqlTextError: always.
-        """
+        """Refuse the statement: raise a SqlTextError at a position."""
         line, column = self.line_and_column(at.start if isinstance(at, Token) else at)
         raise SqlTextError(
             statement=self.number, line=line, column=column, problem=problem, remedy=remedy
         )
 
     def outside(self, until: Collection[str] = ()) -> Iterator[tuple[int, Token]]:
-        """Yield the index and the token, for each token outside of parentheses and CASE.
+        """Yield index and token outside of parentheses and CASE.
 
-        The iteration stops at a word of `until`. The iteration also stops at an unmatched closing
-        parenthesis.
+        Stops at a word of `until`, and at an unmatched closing parenthesis.
         """
         nested, cases = 0, 0
         for index, token in enumerate(self.tokens):
@@ -157,11 +152,7 @@ class Piece:
         return piece
 
     def parsed(self, into: type[exp.Expr] | None = None) -> exp.Expr:
-        """Return the tree that sqlglot parses from the piece.
-
-        Raises:
-            SqlTextError: sqlglot does not accept the piece as SQL in Hive's dialect.
-        """
+        """Return the tree that sqlglot parses from the piece in Hive's dialect, or refuse it."""
         tokens = [part for token in self.tokens for part in token.parts]
         if not tokens:
             self.fail("the statement is incomplete here", "complete the statement")
@@ -201,10 +192,7 @@ class Piece:
 def statements_of(
     script: str, parameters: Mapping[str, Parameter] | None = None
 ) -> tuple[Piece, ...]:
-    """Return the statements of a script, split at semicolons, without empty statements.
-
-    `parameters` contains the values of the markers.
-    """
+    """Return the statements of a script, split at semicolons, without empty statements."""
     tokens = tokens_of(script, parameters)
     statements: list[Piece] = []
     begin = 0

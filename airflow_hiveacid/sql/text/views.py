@@ -35,11 +35,10 @@ class _Run:
 class Views:
     """The views of one statement, numbered in order of appearance. The object is mutable.
 
-    `database` is the default database of table names. If `database` is None, all names must include
-    a database. `of_many` is true if several queries of the statement read the views. `shared` maps
-    views to queries that several parts of the statement use. `before` is the number of views that
-    the statement already has. `reads_past` is true if the statement may read earlier versions of
-    tables.
+    `database` is the default database of table names; without one, names must include it. `of_many`
+    is true if several queries of the statement read the views. `shared` maps views to queries that
+    several parts of the statement use. `before` counts the views that the statement already has.
+    `reads_past` is true if the statement may read earlier versions of tables.
     """
 
     database: str | None
@@ -147,8 +146,7 @@ def _of_cte(table: exp.Table, cte: exp.CTE, views: Views, changes: dict[int, str
 def _cte_of(piece: Piece, table: exp.Table) -> exp.CTE | None:
     """Return the WITH query to which an unqualified table name refers, or None.
 
-    Raises:
-        SqlTextError: the name refers to the WITH query that contains it, or to a later WITH query.
+    Its own query, and a later one, are refused.
     """
     name = table.name.lower()
     node: exp.Expr | None = table
