@@ -1,9 +1,8 @@
 """The JSON form of frozen dataclasses, in job contracts and in files.
 
 Input is dataclasses with fields of str, int, float, bool, None, enums, tuples, frozen sets,
-mappings with keys that are text, nested dataclasses, and named tuples. Output is plain JSON values.
-A `Codec` reads such values back, by the type hints of the fields. This module does not depend on
-the types of jobs or notes.
+mappings with keys that are text, nested dataclasses, and named tuples. Output is plain JSON values,
+which a `Codec` reads back by the type hints. Must not depend on the types of jobs or notes.
 
 Example:
     >>> from airflow_hiveacid.format.records.maintenance import Move
@@ -71,12 +70,9 @@ def stored_as(name: str | None) -> Mapping[str, str | None]:
 
 
 def to_json(value: object, *, texts: tuple[type, ...] = ()) -> JsonValue:
-    """Convert a dataclass value to JSON values, including fields that are None.
+    """Convert a dataclass value to JSON values, also fields that are None; `texts` become strings.
 
-    Values of the types in `texts` become strings.
-
-    Raises:
-        TypeError: a nested value has a type that JSON does not allow.
+    Raises TypeError if a nested value has a type that JSON does not allow.
     """
     if isinstance(value, texts):
         return str(value)
@@ -107,15 +103,11 @@ class _Field:
 
 
 class Codec:
-    """A reader of dataclasses, and its counterpart `to_json`.
+    """A reader of dataclasses, and its counterpart `to_json`. Mutable: it remembers their fields.
 
-    The object is mutable, because it remembers the fields of each dataclass. Threads may share it.
-
-    Args:
-        texts: the types whose values are strings in JSON, with the functions that parse them.
-        numbers: for int and float, functions that raise ValueError if a number is out of bounds.
-        needs_all: True if no field may be missing, even if it has a default.
-        ignores_unknown: True to ignore unknown fields.
+    Threads may share it. `texts` are the types whose values are strings in JSON, with the functions
+    that parse them. The functions in `numbers`, for int and float, raise ValueError if a number is
+    out of bounds. With `needs_all`, no field may be missing, even if it has a default.
     """
 
     def __init__(
@@ -137,8 +129,7 @@ class Codec:
     def read(self, cls: type[_T], data: object, path: str = "") -> _T:
         """Return a value of a type from JSON values; `path` is the path of `data` in messages.
 
-        Raises:
-            MisfitError: a field is missing, unknown or of the wrong type.
+        Raises MisfitError if a field is missing, unknown or of the wrong type.
         """
         return cast("_T", self._reader(cls)(data, path))
 

@@ -40,7 +40,7 @@ from airflow_hiveacid.sql.statements.merges import merge_of
 from airflow_hiveacid.sql.statements.multi_inserts import begins_with_from, multi_insert_of
 from airflow_hiveacid.sql.statements.short import abortion_of, load_of, question_of, truncate_of
 from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
-from airflow_hiveacid.sql.text.text import Piece, statements_of
+from airflow_hiveacid.sql.text.text import Span, statements_of
 
 SqlJob = (
     InsertSpec
@@ -55,12 +55,12 @@ SqlJob = (
 )
 
 
-def _with(piece: Piece, database: str | None) -> SqlJob:
-    reader = multi_insert_of if begins_with_from(piece) else insert_of
-    return reader(piece, database)
+def _with(span: Span, database: str | None) -> SqlJob:
+    reader = multi_insert_of if begins_with_from(span) else insert_of
+    return reader(span, database)
 
 
-_READERS: Final[Mapping[str, Callable[[Piece, str | None], SqlJob | MetastoreStatement]]] = {
+_READERS: Final[Mapping[str, Callable[[Span, str | None], SqlJob | MetastoreStatement]]] = {
     "INSERT": insert_of,
     "WITH": _with,
     "FROM": multi_insert_of,
@@ -111,14 +111,14 @@ def read_script(
             Spark and Hive.
     """
     markers = parameters or {}
-    return tuple(_statement(piece, database, markers) for piece in statements_of(text, markers))
+    return tuple(_statement(span, database, markers) for span in statements_of(text, markers))
 
 
-def _statement(piece: Piece, database: str | None, markers: Mapping[str, Parameter]) -> Statement:
-    first = piece.tokens[0]
+def _statement(span: Span, database: str | None, markers: Mapping[str, Parameter]) -> Statement:
+    first = span.tokens[0]
     reader = _READERS.get(first.word)
     if reader is None:
-        piece.fail(
+        span.fail(
             f"statements that begin with {first.raw!r} are not supported",
             _REMEDIES.get(
                 first.word,
@@ -127,18 +127,18 @@ def _statement(piece: Piece, database: str | None, markers: Mapping[str, Paramet
             ),
             first,
         )
-    line, column = piece.line_and_column()
-    piece = without_clauses(piece)
-    check_calls(piece)
+    line, column = span.line_and_column()
+    span = without_clauses(span)
+    check_calls(span)
     try:
-        job = reader(piece, database)
+        job = reader(span, database)
     except RecursionError:
-        piece.fail("this is nested too deeply", "split it into smaller parts")
-    check_all_read(piece)
-    names = frozenset(t.raw[1:] for t in piece.tokens if t.parameter is not None)
+        span.fail("this is nested too deeply", "split it into smaller parts")
+    check_all_read(span)
+    names = frozenset(t.raw[1:] for t in span.tokens if t.parameter is not None)
     own = {name: parameter for name, parameter in markers.items() if name in names}
     bound_job, _ = with_parameters(job, own, None)
-    return Statement(number=piece.number, line=line, column=column, job=bound_job, parameters=names)
+    return Statement(number=span.number, line=line, column=column, job=bound_job, parameters=names)
 
 
 _REFUSED: Final = frozenset(
@@ -147,11 +147,11 @@ _REFUSED: Final = frozenset(
 )
 
 
-def check_calls(piece: Piece) -> None:
+def check_calls(span: Span) -> None:
     """Refuse a statement that contains a forbidden call."""
-    for index, token in enumerate(piece.tokens):
-        if (token.name or "").lower() in _REFUSED and piece.word(index + 1) == "(":
-            piece.fail(
+    for index, token in enumerate(span.tokens):
+        if (token.name or "").lower() in _REFUSED and span.word(index + 1) == "(":
+            span.fail(
                 f"{token.raw} accesses Java or files, not only tables",
                 "write the statement without it",
                 token,

@@ -29,7 +29,7 @@ from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteI
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import (
-    Kept,
+    Guarantee,
     VersionSpec,
     as_of_number,
     not_held,
@@ -168,7 +168,7 @@ class Past:
             keeping_helps=keeping_helps,
         )
 
-    def _state_if(self, listing: Listing, promise: Kept | None) -> AcidState:
+    def _state_if(self, listing: Listing, promise: Guarantee | None) -> AcidState:
         return state_as_of(
             listing,
             now=self.now,

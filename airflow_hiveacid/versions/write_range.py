@@ -31,7 +31,7 @@ from airflow_hiveacid.format.state.change_range import (
 )
 from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.state.versions import (
-    Kept,
+    Guarantee,
     VersionSpec,
     newest_of,
     not_held,
@@ -129,7 +129,9 @@ class WriteRange:
                     times[note.write_id] = time.by_s
         return times
 
-    def _segments(self, listing: Listing, promise: Kept | None = None) -> tuple[ChangeSegment, ...]:
+    def _segments(
+        self, listing: Listing, promise: Guarantee | None = None
+    ) -> tuple[ChangeSegment, ...]:
         return segments_of(
             listing, self.now, self.part, txns=self.txns, kind=self.table.kind, kept=promise
         )

@@ -19,10 +19,9 @@ class FirstSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """An open transaction that may read the table, with its user and job if they are known.
+    """An open transaction that may read the table, for the reason `why`.
 
-    `why` explains why the transaction may read the table. `job_key` comes from the transaction's
-    locks. The key identifies one of our jobs or a query of another engine.
+    `job_key`, from its locks, identifies one of our jobs or a query of another engine.
     """
 
     txn_id: TxnId
@@ -56,9 +55,9 @@ class LeftUpload:
 class Owner:
     """The table that a directory belongs to.
 
-    `metastore` is the ID of the metastore's database. `table_id` distinguishes the table from an
-    earlier table of the same name. `is_checked` is False until a maintenance job has found that no
-    other table of the metastore shares the directory.
+    `metastore` is the ID of its database. `table_id` tells the table from an earlier one of the
+    same name. `is_checked` is False until a maintenance job has found that no other table of the
+    metastore shares the directory.
     """
 
     metastore: str

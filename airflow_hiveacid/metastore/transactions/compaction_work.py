@@ -52,8 +52,8 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     outcome,
 )
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
@@ -282,8 +282,8 @@ class _QueueWorker:
         while not self._is_alone(txn_id, kind):
             rival = self._at_work_here()
             match = COMPACTOR.fullmatch(rival)
-            earlier = Doing(match[1]) if match else Doing.MAJOR
-            meeting = Meeting(earlier=earlier, later=Doing(kind.value))
+            earlier = WriteKind(match[1]) if match else WriteKind.MAJOR
+            meeting = Meeting(earlier=earlier, later=WriteKind(kind.value))
             match outcome(self.policy, self.client.generation, meeting):
                 case ConflictOutcome.FAILS:
                     raise WriteConflictError(

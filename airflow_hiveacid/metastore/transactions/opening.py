@@ -26,7 +26,7 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.policies import doing_of, looks_for_rivals, recorded_under
+from airflow_hiveacid.format.policies import looks_for_rivals, recorded_under, write_kind_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import (
@@ -108,7 +108,7 @@ class Plan:
     def watched(self) -> tuple[TableRef, ...]:
         """Tables for which the job must know the writes that were committed at its start."""
         watching = (
-            a.ref for a in self.writes if looks_for_rivals(a.policy, doing_of(a.operations))
+            a.ref for a in self.writes if looks_for_rivals(a.policy, write_kind_of(a.operations))
         )
         return tuple(sorted(set(watching)))
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Self
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.policies import Doing, looks_for_rivals
+from airflow_hiveacid.format.policies import WriteKind, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
@@ -149,7 +149,7 @@ class Compactor:
         return self.facts.checked(outcome)
 
     def _compact_as(self, wanted: CompactionPlan) -> CompactionOutcome:
-        look = self._look(Doing(wanted.choice.value))
+        look = self._look(WriteKind(wanted.choice.value))
         group = f"{self.terms.attempt} {self.facts.table.ref} {self.facts.name}"
         with (
             job_group(self.spark, group) as cancel,
@@ -175,7 +175,7 @@ class Compactor:
         if not facts.where.is_dropped(self.client):  # the note would create the directory again
             note_failure(facts.table, facts.partition, error, job_key=job_key, now_s=time.time())
 
-    def _look(self, doing: Doing) -> Callable[[MetastoreTransaction], None]:
+    def _look(self, doing: WriteKind) -> Callable[[MetastoreTransaction], None]:
         """Return a function that looks for later commits that conflict with the compaction."""
         if not looks_for_rivals(self.policy, doing):
             return lambda _: None

@@ -15,7 +15,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
-from airflow_hiveacid.format.policies import doing_of
+from airflow_hiveacid.format.policies import write_kind_of
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner
@@ -198,7 +198,7 @@ class TableWrite:
                 committed_since(names, began, seen, now),
                 self._access.policy,
                 self._client.generation,
-                doing_of(operations),
+                write_kind_of(operations),
             )
 
         found = found_in(partitions, rival_among)

@@ -12,8 +12,8 @@ has the version, which other modules read; `check_all_read` refuses a clause tha
 
 Example:
     >>> from airflow_hiveacid.sql.text.text import statements_of
-    >>> (piece,) = statements_of("INSERT INTO db.a SELECT * FROM db.b FOR VERSION AS OF 12 x")
-    >>> found = without_clauses(piece)
+    >>> (span,) = statements_of("INSERT INTO db.a SELECT * FROM db.b FOR VERSION AS OF 12 x")
+    >>> found = without_clauses(span)
     >>> found.text, found.tokens[-2].as_of.version
     ('INSERT INTO db.a SELECT * FROM db.b x', 'version 12')
 """
@@ -26,7 +26,7 @@ from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token
 
 _NUMBERED: Final = frozenset({"VERSION", "SYSTEM_VERSION"})
@@ -35,27 +35,27 @@ _LONGEST: Final = 6
 """The maximum number of tokens in a clause: FOR, a word, AS, OF, TIMESTAMP and the literal."""
 
 
-def without_clauses(piece: Piece) -> Piece:
+def without_clauses(span: Span) -> Span:
     """Return the statement without its AS OF clauses; see `Token.as_of`."""
     tokens: list[Token] = []
     index = 0
-    while index < len(piece):
-        length = _length(piece.tokens[index : index + _LONGEST])
+    while index < len(span):
+        length = _length(span.tokens[index : index + _LONGEST])
         if length and tokens and tokens[-1].name is not None:
-            as_of = _clause(piece[index : index + length])
+            as_of = _clause(span[index : index + length])
             tokens[-1] = dataclasses.replace(tokens[-1], as_of=as_of)
             index += length
             continue
-        tokens.append(piece.tokens[index])
+        tokens.append(span.tokens[index])
         index += 1
-    return Piece(piece.whole, piece.number, tuple(tokens), piece.at)
+    return Span(span.whole, span.number, tuple(tokens), span.at)
 
 
-def check_all_read(piece: Piece) -> None:
+def check_all_read(span: Span) -> None:
     """Refuse AS OF clauses after names that cannot refer to earlier versions."""
-    for token in piece.tokens:
+    for token in span.tokens:
         if token.as_of is not None and not token.as_of.is_read:
-            piece.fail(
+            span.fail(
                 f"an earlier version of {token.raw} cannot be read here",
                 "write AS OF after a table in a FROM clause, or after the source of a MERGE",
                 token,
@@ -78,9 +78,9 @@ def _length(tokens: Sequence[Token]) -> int:
     return 0
 
 
-def _clause(piece: Piece) -> AsOf:
-    words = [word for token in piece.tokens for word in token.word.split()]
-    literal = piece.tokens[-1]
+def _clause(span: Span) -> AsOf:
+    words = [word for token in span.tokens for word in token.word.split()]
+    literal = span.tokens[-1]
     text = literal.raw[1:-1] if literal.kind is Kind.STRING else literal.raw
     is_timed = not _NUMBERED.intersection(words)
     try:
@@ -91,7 +91,7 @@ def _clause(piece: Piece) -> AsOf:
         else:
             spec = VersionSpec.of(version=text)
     except ConfigurationError as error:
-        piece.fail(
+        span.fail(
             str(error), "write AS OF 12, AS OF '2026-11-19T02:00:00Z' or the name of a tag", literal
         )
     return AsOf(spec.text())

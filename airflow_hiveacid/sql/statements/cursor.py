@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.metastore_statements import NewColumn, PartitionValue
 from airflow_hiveacid.sql.statements.inserts import partition_value
 from airflow_hiveacid.sql.text.literals import text
 from airflow_hiveacid.sql.text.names import table_name
-from airflow_hiveacid.sql.text.text import Piece
+from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _CONSTRAINTS = frozenset(
@@ -36,25 +36,25 @@ _CONSTRAINTS = frozenset(
 class Cursor:
     """A mutable position in a statement; each read advances it; `form` is the default remedy."""
 
-    def __init__(self, piece: Piece, form: str, at: int = 0) -> None:
-        self.piece = piece
+    def __init__(self, span: Span, form: str, at: int = 0) -> None:
+        self.span = span
         self.form = form
         self.at = at
 
     @property
     def word(self) -> str:
         """The current word or symbol in upper case; empty for other tokens and at the end."""
-        return self.piece.word(self.at)
+        return self.span.word(self.at)
 
     @property
     def token(self) -> Token | int:
         """The current token, or the position after the last token."""
-        tokens = self.piece.tokens
+        tokens = self.span.tokens
         return tokens[self.at] if self.at < len(tokens) else tokens[-1].end
 
     def took(self, *words: str) -> bool:
         """Advance and return True if the next tokens are these words; otherwise, return False."""
-        is_match = all(self.piece.word(self.at + step) == word for step, word in enumerate(words))
+        is_match = all(self.span.word(self.at + step) == word for step, word in enumerate(words))
         self.at += len(words) if is_match else 0
         return is_match
 
@@ -65,22 +65,22 @@ class Cursor:
 
     def fail(self, problem: str, remedy: str | None = None) -> NoReturn:
         """Refuse the statement at the current token."""
-        self.piece.fail(problem, remedy or self.form, self.token)
+        self.span.fail(problem, remedy or self.form, self.token)
 
     def end(self) -> None:
         """Refuse the statement if there are more tokens."""
-        if self.at < len(self.piece):
-            self.fail(f"{self.piece.tokens[self.at].raw!r} is not understood here")
+        if self.at < len(self.span):
+            self.fail(f"{self.span.tokens[self.at].raw!r} is not understood here")
 
     def table(self, database: str | None) -> str:
         """Read a table's name; return it with its database."""
-        table = table_name(self.piece, database, self.at)
+        table = table_name(self.span, database, self.at)
         self.at = table.end
         return table.full
 
     def name(self, what: str) -> str:
         """Read a name, and return it in lower case."""
-        name = self.piece.tokens[self.at].name if self.at < len(self.piece) else None
+        name = self.span.tokens[self.at].name if self.at < len(self.span) else None
         if name is None or not name.strip():
             self.fail(f"the name of a {what} is missing here")
         self.at += 1
@@ -88,14 +88,14 @@ class Cursor:
 
     def string(self, what: str) -> str:
         """Read a quoted string."""
-        if self.at >= len(self.piece) or self.piece.tokens[self.at].kind is not Kind.STRING:
+        if self.at >= len(self.span) or self.span.tokens[self.at].kind is not Kind.STRING:
             self.fail(f"the {what}, in quotes, is missing here")
         self.at += 1
-        return text(self.piece, self.at - 1)
+        return text(self.span, self.at - 1)
 
     def number(self, what: str) -> int:
         """Read an integer of up to 18 digits."""
-        raw = self.piece.tokens[self.at].raw if self.at < len(self.piece) else ""
+        raw = self.span.tokens[self.at].raw if self.at < len(self.span) else ""
         if not (raw.isascii() and raw.isdigit() and len(raw) <= 18):  # noqa: PLR2004 - fits 64 bits
             self.fail(f"the {what}, a whole number, is missing here")
         self.at += 1
@@ -105,8 +105,8 @@ class Cursor:
         """Yield a cursor for each entry of a list in parentheses."""
         if self.word != "(":
             self.fail("a list in parentheses is missing here")
-        end = self.piece.closing(self.at)
-        inner = self.piece[self.at + 1 : end]
+        end = self.span.closing(self.at)
+        inner = self.span[self.at + 1 : end]
         self.at = end + 1
         for entry in _split(inner):
             if not len(entry):
@@ -121,30 +121,30 @@ class Cursor:
             begin = entry.token
             column = entry.column()
             if column.name in names:
-                self.piece.fail(f"column {column.name!r} is named twice", "name it once", begin)
+                self.span.fail(f"column {column.name!r} is named twice", "name it once", begin)
             names.add(column.name)
             columns.append(column)
         return tuple(columns)
 
     def column(self) -> NewColumn:
-        """Read a column definition (name, type, comment) up to the end of the piece."""
+        """Read a column definition (name, type, comment) up to the end of the span."""
         column = self.column_so_far(frozenset())
         self.end()
         return column
 
     def column_so_far(self, stops: frozenset[str]) -> NewColumn:
         """Read a column definition up to its last token; more tokens may follow."""
-        if self.word in _CONSTRAINTS and self.piece.word(self.at + 1) != "":
+        if self.word in _CONSTRAINTS and self.span.word(self.at + 1) != "":
             self._no_constraint()
         name = self.name("column")
         begin, depth = self.at, 0
-        while self.at < len(self.piece):
+        while self.at < len(self.span):
             word = self.word
             if depth == 0 and (word == "COMMENT" or word in _CONSTRAINTS or word in stops):
                 break
             depth += word.count("<") + (word == "(") - word.count(">") - (word == ")")
             self.at += 1
-        kind = self.piece[begin : self.at]
+        kind = self.span[begin : self.at]
         if not len(kind):
             self.fail(f"the type of column {name!r} is missing here")
         try:
@@ -169,7 +169,7 @@ class Cursor:
             begin = entry.token
             key = entry.string("name of a property")
             if key in properties:
-                self.piece.fail(f"property {key!r} is named twice", "name it once", begin)
+                self.span.fail(f"property {key!r} is named twice", "name it once", begin)
             if not entry.took("="):
                 entry.fail(f"the value of property {key!r} is missing here", "write 'name'='value'")
             properties[key] = entry.string(f"value of property {key!r}")
@@ -183,18 +183,18 @@ class Cursor:
             begin = entry.token
             name = entry.name("partition column")
             if name in values:
-                self.piece.fail(f"partition column {name!r} is named twice", "name it once", begin)
-            values[name] = partition_value(entry.piece[entry.at :])
+                self.span.fail(f"partition column {name!r} is named twice", "name it once", begin)
+            values[name] = partition_value(entry.span[entry.at :])
         return tuple(values.items())
 
 
-def _split(piece: Piece) -> Iterator[Piece]:
-    """Split a piece at commas outside of parentheses and the angle brackets of types."""
+def _split(span: Span) -> Iterator[Span]:
+    """Split a span at commas outside of parentheses and the angle brackets of types."""
     begin = depth = 0
-    for index, token in enumerate(piece.tokens):
+    for index, token in enumerate(span.tokens):
         depth += (token.word in {"(", "["}) - (token.word in {")", "]"})
         depth += token.word.count("<") - token.word.count(">")
         if token.word == "," and depth == 0:
-            yield piece[begin:index]
+            yield span[begin:index]
             begin = index + 1
-    yield piece[begin:]
+    yield span[begin:]

@@ -638,12 +638,12 @@ def test_a_part_that_parses_differently_within_its_statement_is_refused() -> Non
 
 
 def test_a_table_that_the_parser_reads_as_a_different_table_is_refused() -> None:
-    (piece,) = statements_of("DELETE FROM db.t x")
-    node = piece.parsed().this
-    check_table(piece, node, NamedTable(ref=TableRef("db", "t"), alias="x"))
+    (span,) = statements_of("DELETE FROM db.t x")
+    node = span.parsed().this
+    check_table(span, node, NamedTable(ref=TableRef("db", "t"), alias="x"))
     for ref, alias in ((("db", "s"), "x"), (("d", "t"), "x"), (("db", "t"), None)):
         with pytest.raises(SqlTextError, match="not clear which table"):
-            check_table(piece, node, NamedTable(ref=TableRef(*ref), alias=alias))
+            check_table(span, node, NamedTable(ref=TableRef(*ref), alias=alias))
 
 
 def test_each_statement_has_its_number_line_and_column() -> None:

@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.entry_status import unfinished
@@ -167,11 +167,11 @@ def test_a_queue_entry_without_an_id_ends_the_guarantee(
 
 def test_a_guarantee_combines_its_keeping_note_with_horizons_and_own_compactions() -> None:
     p, q = PartitionName.parse("p=1"), PartitionName.parse("p=2")
-    keeping = Keeping(roots={p: Kept(floor=WriteId(5))}, last_entry_id=7, since_s=0.0)
+    keeping = Keeping(roots={p: Guarantee(floor=WriteId(5))}, last_entry_id=7, since_s=0.0)
     horizon = Horizon(partition=p, write_id=WriteId(9), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
     promises = Promises(keeping=keeping, horizons=(horizon,), own=(OwnCompaction(entry_id=8),))
-    assert promises.of(p) == Kept(floor=WriteId(9))
-    assert promises.of(q) == Kept(floor=WriteId(0))  # made later
+    assert promises.of(p) == Guarantee(floor=WriteId(9))
+    assert promises.of(q) == Guarantee(floor=WriteId(0))  # made later
     assert not promises.is_broken([3, 7, 8])
     assert promises.is_broken([9])
     assert Promises().of(p) is None

@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import WriteConflictError
-from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import CompactionFacts
@@ -81,7 +81,7 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
         window=Window(),
         terms=job_terms(attempt=AttemptId(1, "1" * 12)),
     )
-    look = compactor._look(Doing.MAJOR)
+    look = compactor._look(WriteKind.MAJOR)
     FakeClient(server).commit_txn(writing[0])
     reading = access(table, DataOperation.SELECT)
     with (

@@ -20,8 +20,8 @@ TWO = NameScope(qualifiers={"s": "t", "t": "s"}, sides=frozenset("ts"))
 
 
 def read(text: str, names: NameScope = ONE) -> str:
-    (piece,) = statements_of(text)
-    return expression(piece, names)
+    (span,) = statements_of(text)
+    return expression(span, names)
 
 
 @pytest.mark.parametrize(
@@ -494,18 +494,18 @@ def test_an_ambiguous_column_in_backticks_needs_its_tables_alias() -> None:
     ],
 )
 def test_a_column_in_backticks_gets_the_alias_of_its_table(query: str, written: str | None) -> None:
-    (piece,) = statements_of(query)
-    tree = parsed_query(piece)
+    (span,) = statements_of(query)
+    tree = parsed_query(span)
     if written is None:
         with pytest.raises(SqlTextError, match="write the table's alias before it"):
-            column_changes(piece, tree)
+            column_changes(span, tree)
     else:
-        assert piece.written(column_changes(piece, tree)) == written
+        assert span.written(column_changes(span, tree)) == written
 
 
 def test_columns_in_backticks_get_an_alias_in_single_and_multiple_inserts() -> None:
-    (piece,) = statements_of("SELECT `user` FROM db.s")
-    assert source_of(piece, Views(None)).query == "SELECT `s`.`user` FROM `__hiveacid_1` AS `s`"
+    (span,) = statements_of("SELECT `user` FROM db.s")
+    assert source_of(span, Views(None)).query == "SELECT `s`.`user` FROM `__hiveacid_1` AS `s`"
     text = (
         "FROM (SELECT `user` FROM db.s) q INSERT INTO db.t SELECT `user` INSERT INTO db.u SELECT 1"
     )
@@ -519,8 +519,8 @@ def test_columns_in_backticks_get_an_alias_in_single_and_multiple_inserts() -> N
 
 def test_a_parameter_for_a_length_or_base_is_checked_like_a_literal() -> None:
     def reads(text: str, value: object) -> str:
-        (piece,) = statements_of(text, read_parameters({"n": value}))
-        return expression(piece, NameScope(qualifiers={}, sides=frozenset("t")))
+        (span,) = statements_of(text, read_parameters({"n": value}))
+        return expression(span, NameScope(qualifiers={}, sides=frozenset("t")))
 
     assert reads("sha2(a, :n) = b", 512) == "sha2(a, :n) = b"
     assert reads("conv(a, :n, 10) = b", 36) == "conv(a, :n, 10) = b"
@@ -531,8 +531,8 @@ def test_a_parameter_for_a_length_or_base_is_checked_like_a_literal() -> None:
     ):
         with pytest.raises(SqlTextError, match="write"):
             reads(text, value)
-    (piece,) = statements_of("sha2(a, :n) = b", stand_ins({"n": "{{ n }}"}))
-    assert expression(piece, NameScope(qualifiers={}, sides=frozenset("t"))) == "sha2(a, :n) = b"
+    (span,) = statements_of("sha2(a, :n) = b", stand_ins({"n": "{{ n }}"}))
+    assert expression(span, NameScope(qualifiers={}, sides=frozenset("t"))) == "sha2(a, :n) = b"
 
 
 @pytest.mark.parametrize(
@@ -555,9 +555,9 @@ def test_a_parameter_for_a_length_or_base_is_checked_like_a_literal() -> None:
     ],
 )
 def test_a_marker_is_refused_wherever_its_literal_would_be(text: str, value: object) -> None:
-    (piece,) = statements_of(text, read_parameters({"x": value}))
+    (span,) = statements_of(text, read_parameters({"x": value}))
     with pytest.raises(SqlTextError, match=r"in Hive|Hive 4\.0\.1") as refused:
-        expression(piece, ONE)
+        expression(span, ONE)
     assert refused.value.remedy
 
 

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.records.keeping import (
 )
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Move, Owner
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.notes import version_notes
@@ -87,7 +87,7 @@ COMMIT_BODY = (
     ' "committed": {"after_s": 4.0, "by_s": null}'
 )
 KEEPING = Keeping(
-    roots={P: Kept(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
+    roots={P: Guarantee(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
     last_entry_id=-1,
     since_s=9.5,
 )
