@@ -1,8 +1,8 @@
 """Commits, and the outcome of a commit after a lost response.
 
-Only this module calls `commit_txn` for a job. After a lost response, this module never aborts the
-transaction, because the commit may have succeeded. Instead, the module reads the transaction's
-state: a write ID that is neither open nor aborted is committed.
+Only this module calls `commit_txn` for a job. After a lost response, it never aborts the
+transaction, because the commit may have succeeded. Instead, it reads the transaction's state: a
+write ID that is neither open nor aborted is committed.
 """
 
 from __future__ import annotations
@@ -52,10 +52,9 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
 ) -> None:
     """Commit a transaction; if the response is lost, find the outcome within `patience_s`.
 
-    The server deletes aborted transactions after some time. A deleted transaction looks like a
-    committed transaction. So `patience_s` must be shorter than that time. The process may have been
-    suspended for `timeout_s` or longer since the request. Then a missing transaction does not prove
-    a commit.
+    The server deletes aborted transactions after some time, and a deleted one looks committed, so
+    `patience_s` must be shorter than that time. If the process was suspended for `timeout_s` or
+    longer since the request, a missing transaction does not prove a commit.
 
     Raises:
         WriteConflictError: another transaction changed the same data and committed first.

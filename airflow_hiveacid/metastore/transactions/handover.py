@@ -1,13 +1,12 @@
 """Replaces a job's transaction with the next transaction; a kill can find the job at any time.
 
-A process that kills a job may have access only to the metastore. The process therefore finds the
-job through the job's locks (`fencing.abort_job`). So an old transaction stays open, with locks and
-heartbeats, until the next transaction has requested its locks. The job then checks whether a
-different client has aborted the old transaction, for example to kill the job. After this check, the
-job ends the old transaction. See docs/decisions/restarts.md.
+A process that kills a job may have access only to the metastore, and finds the job through its
+locks (`fencing.abort_job`). So an old transaction stays open, with locks and heartbeats, until the
+next one has requested its locks. The job then checks whether a different client has aborted the old
+transaction, for example to kill the job, and ends it. See docs/decisions/restarts.md.
 
 Between two transactions, the job may work for a long time, and may read tables that it has locked.
-During this time, a transaction with only shared locks replaces the old transaction (`hold_locks`).
+Meanwhile, a transaction with only shared locks replaces the old one (`hold_locks`).
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ from airflow_hiveacid.metastore.transactions.terms import JobTerms
 class Handover:
     """The open transactions of a job that the job's next transaction replaces.
 
-    `first_txn_id` is the job's first transaction, which keeps the job's rank among its copies.
-    `began` are the write IDs that were committed when the job began, of the tables where a commit
-    of another transaction may end the job. Mutable: each opening of a transaction sets both. Not
-    thread-safe.
+    `first_txn_id` keeps the job's rank among its copies. `began` are the write IDs that were
+    committed when the job began, of the tables where a commit of another transaction may end it.
+    Mutable: each opening of a transaction sets both. Not thread-safe.
     """
 
     def __init__(self, client: MetastorePort, first_txn_id: TxnId | None = None) -> None:
@@ -48,8 +46,7 @@ class Handover:
     def hold_locks(self, terms: JobTerms, refs: Iterable[TableRef]) -> None:
         """Replace the kept transactions, if any, with a new one that requests shared locks.
 
-        The locks need not be granted, because a process that kills the job also finds waiting
-        requests.
+        They need not be granted, because a process that kills the job also finds waiting requests.
         """
         components = tuple(
             LockComponent(table=ref, lock_type=LockType.SHARED_READ, operation=DataOperation.SELECT)

@@ -1,11 +1,9 @@
 """Heartbeats of one transaction, sent from a separate thread over a separate connection.
 
-Takes a client that no other code uses. Sends heartbeats at a regular interval until it is stopped.
-If the server reports that the transaction no longer exists, the thread records the error, calls a
-callback and stops. The same happens if a compaction's `check` finds that it was cancelled.
-`Transaction.ensure_alive` then raises the error in the job's thread. The thread runs in the process
-that does the job's work. If this process crashes or freezes, the heartbeats stop, and the server
-aborts the transaction.
+Takes a client that no other code uses. If the server reports that the transaction no longer exists,
+or a compaction's `check` that it was cancelled, the thread records the error, calls a callback and
+stops; `Transaction.ensure_alive` raises the error in the job's thread. The thread runs in the
+process that does the work: if that crashes or freezes, the server aborts the transaction.
 
 Example:
     heartbeat = Heartbeat(client.clone(call_timeout_s=10), txn_id, interval_s=10, clock=clock)
@@ -84,10 +82,7 @@ class Heartbeat:
         self._thread.start()
 
     def expect_the_end(self) -> None:
-        """Do not report the transaction as lost from now on: its commit was sent.
-
-        The server answers a heartbeat after the commit as for an aborted transaction.
-        """
+        """Its commit was sent: do not report it as lost, as the server answers from now on."""
         self._is_committing = True
 
     def stop(self) -> None:

@@ -46,14 +46,13 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
 ) -> LockResponse:
     """Request locks and wait until all are granted.
 
-    `on_enqueued` is called only once: after the request, before any wait. `on_enqueued` returns
-    True if it has ended transactions that may have blocked the request. `on_asking` is called
-    before each request to the server. `on_waiting` is called before each pause. If `on_waiting`
-    raises an error, the wait ends, and the caller must end the transaction.
+    `on_enqueued` is called once, after the request and before any wait, and returns True if it has
+    ended transactions that may have blocked the request. `on_asking` is called before each request
+    to the server, and `on_waiting` before each pause. If that raises an error, the wait ends, and
+    the caller must end the transaction.
 
     Raises:
-        LockNotAcquiredError: the locks were not granted within `timeout_s`, and the request was
-            withdrawn.
+        LockNotAcquiredError: they were not granted within `timeout_s`; the request is withdrawn.
         TransactionAbortedError: the transaction was aborted during the wait.
     """
     began_s = clock.monotonic()
@@ -89,8 +88,8 @@ def acquire_without_queueing(
 ) -> None:
     """Repeat a lock request until it is granted immediately; no request stays in the queue.
 
-    A request that is not granted immediately is withdrawn before the pause. So other requests never
-    wait for such a request. The first request is made even if `timeout_s` is 0.
+    It is withdrawn before each pause, so other requests never wait for it. The first request is
+    made even if `timeout_s` is 0.
     """
     began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
     while True:
@@ -148,10 +147,9 @@ class WaitedInVainError(Exception):
 class Waiting:
     """Looks for new commits during one wait for locks. Mutable: records the holders of the locks.
 
-    On 3.1, transactions that change rows of the same partition wait in a queue. Each transaction in
-    the queue must see the writes of all earlier transactions in the queue. So after each commit,
-    all waiting transactions must be reopened. It is faster to reopen all waiting transactions
-    directly after the commit than to reopen each transaction after it gets its lock.
+    On 3.1, transactions that change rows of the same partition wait in a queue, and each must see
+    the writes of all earlier ones. So after each commit, all waiting transactions are reopened,
+    which is faster than to reopen each one after it gets its lock.
     """
 
     client: MetastorePort
@@ -162,11 +160,7 @@ class Waiting:
     has_waited: bool = False
 
     def look(self) -> None:
-        """Check whether a holder of the locks has committed; called before each pause.
-
-        Raises:
-            WaitedInVainError: the transaction must be reopened.
-        """
+        """Raise WaitedInVainError if a holder has committed; called before each pause."""
         self.has_waited = True
         if not self.before:
             return

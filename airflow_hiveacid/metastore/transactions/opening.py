@@ -3,11 +3,10 @@
 Takes a client and a `Plan`. Returns an `Opened` transaction with granted locks and a snapshot.
 After an error, the transaction is aborted. Does not commit.
 
-A change may be committed after a writer's transaction was opened. The metastore then treats this
-change as a conflict, even if the writer's snapshot includes it. So the writer would fail at commit,
-after all its work. To prevent this, the writer's transaction is reopened if another transaction
-commits between the opening and the snapshot, as in Hive's Driver.validateTxnList. Reopening takes
-milliseconds.
+If a change is committed after a writer's transaction was opened, the metastore treats it as a
+conflict, even if the writer's snapshot includes it. So that the writer does not fail at commit,
+after all its work, its transaction is reopened if another one commits between the opening and the
+snapshot, as in Hive's Driver.validateTxnList. Reopening takes milliseconds.
 """
 
 from __future__ import annotations
@@ -135,11 +134,11 @@ class Opened:
     """A transaction with its locks and its snapshot.
 
     `fencing_token` is None for a job without a key. Closing `undo` stops the heartbeats and aborts
-    the transaction. Before you close `undo`, call `be_patient(None)` on the client, because the
-    client's retries depend on the heartbeats. For each `watched` table, `began` contains the write
-    IDs that were committed when the job first opened a transaction. `has_waited` is True if the
-    locks were not granted immediately. `timeout_s` is the server's transaction time-out. The
-    time-out cannot be read while the server is unreachable.
+    the transaction; before, call `be_patient(None)` on the client, whose retries depend on the
+    heartbeats. For each `watched` table, `began` contains the write IDs that were committed when
+    the job first opened a transaction. `has_waited` is True if the locks were not granted
+    immediately. `timeout_s` is the server's transaction time-out, which cannot be read while the
+    server is unreachable.
     """
 
     txn_id: TxnId
@@ -259,9 +258,7 @@ class _Opening:
     def run(self, *, deadline_s: float) -> Opened:
         """Get the transaction's locks and its snapshot; on failure, end the transaction.
 
-        Raises:
-            WaitedInVainError, _AnswerLostError: the transaction must be reopened.
-            HiveAcidError: see `open_and_lock`.
+        Raises WaitedInVainError or _AnswerLostError if it must be reopened.
         """
         try:
             with ExitStack() as undo:
@@ -276,11 +273,7 @@ class _Opening:
             raise
 
     def _check_open(self, lost: MetastoreUnavailableError) -> None:
-        """Check that the transaction is open.
-
-        A different client may have aborted the transaction to kill the job
-        (docs/decisions/restarts.md).
-        """
+        """Check that no other client has ended the transaction to kill the job."""
         try:
             self.client.heartbeat(self.txn_id)
         except MetastoreError as unknown:
@@ -366,9 +359,8 @@ class _Opening:
     def _began(self, own: Mapping[TableRef, WriteId]) -> Mapping[TableRef, ValidWriteIdList]:
         """Return the write IDs of the watched tables that were committed when the job began.
 
-        If the list of a table may have been incomplete, the result contains a slightly later list.
-        The later list is complete, because the transaction now has a write ID
-        (docs/decisions/reading.md).
+        A list that may have been incomplete is replaced by a slightly later one, which is complete,
+        because the transaction now has a write ID (docs/decisions/reading.md).
         """
         began = self.leaving.began
         short = [ref for ref in self.plan.watched if ref not in began]
@@ -426,9 +418,8 @@ class _Opening:
     def _see(self, own: Mapping[TableRef, WriteId]) -> Snapshot:
         """Take the newest snapshot.
 
-        Unlike the snapshot of a Hive query, this snapshot includes commits of transactions with
-        higher IDs. A newer copy of the job may have committed while this copy was suspended. Then
-        the snapshot must include the writes of the newer copy.
+        Unlike that of a Hive query, it includes commits of transactions with higher IDs, such as of
+        a newer copy of the job that committed while this copy was suspended.
         """
         snapshot = take_snapshot(self.client, self.txn_id, self.plan.seen, own)
         if self.txn_id not in snapshot.txns.open:
@@ -454,8 +445,8 @@ def take_snapshot(
     """Return a snapshot of the committed state; the `own` write IDs are open in it.
 
     As in Hive, the request treats the transaction `txn_id` as committed. If Hive 4.0.1 has no
-    record of a valid write ID, it ends a table's list at the lowest invalid ID. In this request,
-    our own write ID is valid, so the list includes at least this ID. See docs/decisions/reading.md.
+    record of a valid write ID, it ends a table's list at the lowest invalid ID; with our own write
+    ID valid, the list includes at least this ID. See docs/decisions/reading.md.
     """
     txns = client.valid_txns()
     if txn_id in txns.open:

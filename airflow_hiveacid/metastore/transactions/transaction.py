@@ -149,8 +149,8 @@ class MetastoreTransaction:
     def lock_reads(self) -> None:
         """Lock the tables that this transaction reads, if it began with `presence`.
 
-        The request is repeated for at most `lock_timeout_s`, and never stays in the queue. So later
-        requests of other transactions do not wait for this request.
+        The request is repeated for at most `lock_timeout_s`, and never stays in the queue, where
+        later requests of other transactions would wait for it.
         """
         request = LockRequest(
             txn_id=self.txn_id,
@@ -179,12 +179,10 @@ class MetastoreTransaction:
     ) -> None:
         """Register the written partitions with the metastore before a file is published.
 
-        Without this record, a 3.1 server would delete the transaction after an abort. The server
-        would then treat the write ID as committed (observed). So the rows of already published
-        files would become visible. Conflict detection and compaction also need the record.
-
-        Raises:
-            ValueError: a partition is not covered by the locks.
+        Without this record, a 3.1 server would delete the transaction after an abort, and treat its
+        write ID as committed (observed), so that published rows would become visible. Conflict
+        detection and compaction also need it. Raises ValueError if the locks do not cover a
+        partition.
         """
         self._check_locked(ref, names)
         ordered = sorted(set(names), key=str)
@@ -367,9 +365,7 @@ class MetastoreTransaction:
     def raise_why(self, error: TransactionError) -> NoReturn:
         """Raise the error, or FencedError if a newer copy of the job has aborted the transaction.
 
-        Raises:
-            FencedError: a newer copy of the job is running, so this copy must not be retried.
-            TransactionError: the given error; there is no newer copy.
+        With FencedError, this copy must not be retried.
         """
         if isinstance(error, TransactionAbortedError):
             raise_if_fenced(self._client, self._opened.fencing_token, error, self._plan.fenced)
@@ -393,20 +389,16 @@ def begin(  # noqa: PLR0913 -- one keyword for each part of a transaction
     transaction is open, the cleaner keeps the files that the transaction may read.
 
     Args:
-        client: Only this thread may use the client until the `with` block ends; the heartbeats use
-            a clone.
-        terms: The terms of the job.
-        reads: Tables to read that are not in `writes`.
-        writes: Tables to write.
-        txn_type: The type that a 4.x server records for the transaction.
-        handover: The job's earlier transactions in this process. The new transaction replaces
-            these transactions, and keeps their rank. If another commit overtakes the new
-            transaction, its work is undone. The handover then keeps the new transaction open, until
-            the next transaction replaces it or the owner closes the handover. None means that the
-            job has no other transaction.
-        presence: The name that a reading transaction locks first, before it locks tables. The lock
-            shows other copies of the job that this copy exists. `Transaction.lock_reads` locks the
-            tables.
+        client: only this thread may use it until the `with` block ends; the heartbeats use a clone.
+        terms: the terms of the job.
+        reads: tables to read that are not in `writes`.
+        writes: tables to write.
+        txn_type: the type that a 4.x server records.
+        handover: the job's earlier transactions in this process, which the new one replaces with
+            their rank. If another commit overtakes the new one, its work is undone, and it stays
+            open until the next one replaces it or the owner closes the handover.
+        presence: the name that a reading transaction locks before tables, so that other copies of
+            the job see this copy; `Transaction.lock_reads` locks the tables.
 
     Raises:
         LockNotAcquiredError: the locks were not granted in time; the transaction is aborted.
