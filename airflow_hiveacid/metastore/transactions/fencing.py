@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingToken:
-    """The identity of a copy of a job, in the agent info of its locks; parts are as in `JobTerms`."""
+    """The identity of a copy of a job, or of its `part`, in the agent info of its locks."""
 
     job_key: str
     attempt: AttemptId

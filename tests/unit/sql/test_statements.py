@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
@@ -28,9 +29,6 @@ from airflow_hiveacid.sql.statements.update_delete import agreed
 from airflow_hiveacid.sql.text.names import NamedTable
 from airflow_hiveacid.sql.text.nodes import check_table
 from airflow_hiveacid.sql.text.text import statements_of
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.specs.job import Job
 
 ALL = SourceSpec(table="db.s")
 KEYS_DIFFER = "MERGE INTO db.t USING db.s b ON t.id = b.cid "

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +12,7 @@ from airflow_hiveacid.format.records.keeping import Promises
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.unit.versions.conftest import Bench
-
+from tests.unit.versions.conftest import Bench
 
 D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,19 +14,13 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
 from airflow_hiveacid.format.state.versions import Guarantee
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration, readable_for
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions.keeping import keep, keep_no_more, note_as_ours
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from tests.unit.versions.conftest import Bench
-
+from tests.unit.versions.conftest import Bench
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
 

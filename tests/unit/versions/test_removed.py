@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,7 @@ from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more
 from airflow_hiveacid.versions.losses import note_dropped
 from airflow_hiveacid.versions.tags import make_tag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.unit.versions.conftest import Bench
-
+from tests.unit.versions.conftest import Bench
 
 D1, D2, D3, D4 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3, 4))
 

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,7 @@ from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep_no_more
 from airflow_hiveacid.versions.tags import make_tag
 from tests.unit.versions import conftest as bench_module
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.unit.versions.conftest import Bench
-
+from tests.unit.versions.conftest import Bench
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
 
