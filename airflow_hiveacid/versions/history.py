@@ -27,8 +27,7 @@ from airflow_hiveacid.metastore.snapshots import snapshot_now
 from airflow_hiveacid.plan.history import Knowledge
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.past import present_of
-from airflow_hiveacid.versions.readable import Readable
+from airflow_hiveacid.versions.past import Readable, present_of
 
 ANOTHER_CLIENT: Final = "another client"
 
