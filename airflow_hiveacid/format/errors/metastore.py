@@ -37,7 +37,10 @@ class MetastoreInternalError(MetastoreUnavailableError):
 
 
 class MetastoreAnswerError(MetastoreUnavailableError):
-    """The metastore's response, to a call that it may have executed, is unreadable or not ours."""
+    """The metastore's response belongs to a different call, or cannot be read.
+
+    The metastore may have executed the call.
+    """
 
     def __init__(self, *, uris: tuple[str, ...], method: str, reason: str) -> None:
         self.uris, self.method, self.reason = uris, method, reason

@@ -33,7 +33,10 @@ class InvalidNameError(InputError):
 
 
 class SqlTextError(InputError):
-    """A SQL statement cannot be executed as written; `line` and `column` count from 1."""
+    """A SQL statement cannot be executed as written.
+
+    `line` and `column` count from 1.
+    """
 
     def __init__(
         self, *, statement: int, line: int, column: int, problem: str, remedy: str
@@ -246,7 +249,10 @@ class ConstraintViolationError(TableError):
 
 
 class ConversionRefusedError(TableError):
-    """A table cannot be converted without a change of its rows; the table is unchanged."""
+    """A table cannot be converted, or the conversion would change its rows.
+
+    The table is unchanged.
+    """
 
     def __init__(self, *, table: object, to: str, why: str) -> None:
         self.to, self.why = to, why
