@@ -163,7 +163,7 @@ def components_to_define(
 ) -> tuple[LockComponent, ...]:
     """Return the locks for DDL: on these partitions, or on the table if no partition is given."""
     names: Iterable[PartitionName | None] = (None,)
-    if partitions and _are_found(partitions, generation):
+    if partitions and _have_one_name(partitions, generation):
         names = sorted(partitions, key=str)
     return tuple(
         LockComponent(table=ref, lock_type=lock_type, operation=None, partition=partition)
@@ -254,7 +254,7 @@ def _write_components(
     access: TableAccess, generation: MetastoreGeneration
 ) -> Iterator[LockComponent]:
     partitions: Iterable[PartitionName | None] = (None,)
-    if access.table.is_partitioned and _can_lock_partitions(access, generation):
+    if access.table.is_partitioned and _have_one_name(access.partitions or (), generation):
         partitions = access.partitions or (None,)
     for partition in partitions:
         for operation in access.operations:
@@ -267,11 +267,7 @@ def _write_components(
             )
 
 
-def _can_lock_partitions(access: TableAccess, generation: MetastoreGeneration) -> bool:
-    return _are_found(access.partitions or (), generation)
-
-
-def _are_found(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
+def _have_one_name(partitions: Iterable[PartitionName], generation: MetastoreGeneration) -> bool:
     # 3.1 lowercases the whole partition name in locks (TxnHandler.normalizeCase), but not in
     # add_dynamic_partitions. With a mixed-case value, the server would record a partition under two
     # names. The server would then miss conflicts and compactions of the partition.

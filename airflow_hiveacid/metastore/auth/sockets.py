@@ -60,7 +60,9 @@ def connect_named(
     """
     del source_address  # http.client passes this argument
     trouble = OSError(f"{address[0]} has no address")
-    addresses = _look_up(partial(_of_stream, *address), address[0], timeout)
+    addresses = _look_up(
+        partial(socket.getaddrinfo, *address, type=socket.SOCK_STREAM), address[0], timeout
+    )
     for *_, resolved in OUTAGES.tried(addresses):
         try:
             connected = socket.create_connection(resolved[:2], timeout)
@@ -73,10 +75,6 @@ def connect_named(
             bound.settimeout(timeout)
             return bound
     raise trouble
-
-
-def _of_stream(host: str, port: int) -> list[Any]:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def _look_up(ask: Callable[[], list[Any]], host: str, timeout_s: float) -> list[Any]:

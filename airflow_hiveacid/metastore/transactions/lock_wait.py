@@ -22,7 +22,7 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.clock import Clock
-from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse, TableAccess
+from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 
 # Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A pause
@@ -130,13 +130,10 @@ def _holders(client: MetastorePort, request: LockRequest) -> str:
     except HiveAcidError as error:
         return f"unknown ({error})"
     others = [lock for lock in locks if lock.txn_id != request.txn_id]
-    first = sorted(others, key=_granted_first)[:_MOST_HOLDERS]
+    others.sort(key=lambda lock: (lock.state is not LockState.ACQUIRED, lock.lock_id))
+    first = others[:_MOST_HOLDERS]
     more = f" and {len(others) - len(first)} more" if len(others) > len(first) else ""
     return "; ".join(map(str, first)) + more
-
-
-def _granted_first(lock: LockInfo) -> tuple[bool, int]:
-    return lock.state is not LockState.ACQUIRED, lock.lock_id
 
 
 class WaitedInVainError(Exception):

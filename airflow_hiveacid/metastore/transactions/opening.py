@@ -457,17 +457,19 @@ def take_snapshot(
     return Snapshot(txn_id=txn_id, txns=txns, tables=tables)
 
 
-def _is_surely_whole(write_ids: ValidWriteIdList) -> bool:
-    """Return True if a list is certainly complete; an incomplete list ends at an invalid ID."""
-    last = write_ids.high_watermark
-    return not last or write_ids.is_visible(last)
-
-
 def _surely_whole(
     before: Mapping[TableRef, ValidWriteIdList], refs: Iterable[TableRef]
 ) -> Mapping[TableRef, ValidWriteIdList]:
-    """Return the write IDs of some tables; omit lists that may be incomplete."""
-    return {ref: before[ref] for ref in refs if _is_surely_whole(before[ref])}
+    """Return the write IDs of some tables; omit lists that may be incomplete.
+
+    An incomplete list ends at an invalid ID.
+    """
+    lists = {ref: before[ref] for ref in refs}
+    return {
+        ref: ids
+        for ref, ids in lists.items()
+        if not ids.high_watermark or ids.is_visible(ids.high_watermark)
+    }
 
 
 def _interval_s(terms: JobTerms, timeout_s: float) -> float:

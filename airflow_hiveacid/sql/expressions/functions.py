@@ -328,10 +328,13 @@ _NO_DECIMALS: Final = (
 _PATTERN: Final = _Argument(1, _is_some_text)
 _PAD: Final = _Argument(2, _is_some_text)
 _START: Final = _Argument(1, _is_natural)
+_BY_HIVES_CLASS: Final = (
+    "add_months array_contains ascii chr concat_ws get_json_object initcap map_keys "
+    "map_values printf size soundex str_to_map"
+)
 _WAYS: Final[Mapping[str, _Way]] = {
+    **dict.fromkeys(_BY_HIVES_CLASS.split(), _Way()),
     "acos": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN acos(a) END"),
-    "add_months": _Way(),
-    "array_contains": _Way(),
     "array_join": _Way(
         bodies={
             2: "CASE WHEN size(a) <> 0 THEN array_join(a, b) END",
@@ -342,12 +345,8 @@ _WAYS: Final[Mapping[str, _Way]] = {
         }
     ),
     "array_remove": _Way(body="CASE WHEN size(a) = 0 THEN a ELSE array_remove(a, b) END"),
-    "ascii": _Way(),
     "asin": _Way(body="CASE WHEN a BETWEEN -1 AND 1 THEN asin(a) END"),
     "base64": _Way(body=r"replace(base64(a), '\r\n', '')"),  # Spark breaks lines after 76 letters
-    "chr": _Way(),
-    "concat_ws": _Way(),
-    "get_json_object": _Way(),
     # Hive takes the digits of a string, Spark those of a whole number.
     "hex": _Way(
         body=(
@@ -355,24 +354,17 @@ _WAYS: Final[Mapping[str, _Way]] = {
             " ELSE hex(a) END"
         )
     ),
-    "initcap": _Way(),
     "instr": _Way(
         alike=_PATTERN, body="CASE WHEN length(a) = 0 AND length(b) = 0 THEN 0 ELSE instr(a, b) END"
     ),
     "locate": _Way(alike=_Argument(2, _is_one)),  # Spark finds an empty string at any start
     "lpad": _Way(alike=_PAD),
-    "map_keys": _Way(),
-    "map_values": _Way(),
     "pmod": _Way(alike=_Argument(1, _is_positive), body="(a % b + b) % b"),
-    "printf": _Way(),
     "regexp_extract": _Way(alike=_Argument(1, _is_without_choice)),
     "replace": _Way(alike=_PATTERN),
     "rpad": _Way(alike=_PAD),
-    "size": _Way(),
-    "soundex": _Way(),
     "split": _Way(alike=_PATTERN),
     "sqrt": _Way(body="CASE WHEN a >= 0 THEN sqrt(a) END"),
-    "str_to_map": _Way(),
     "substr": _Way(alike=_START),
     "substring": _Way(alike=_START),
     "substring_index": _Way(

@@ -56,12 +56,7 @@ def truncate_of(span: Span, database: str | None) -> TruncateSpec:
     partition, without_value, index = partition_clause(span, table)
     if without_value:
         span.fail(f"partition column {without_value[0]!r} has no value", _TRUNCATE_FORM)
-    if index < len(span):
-        span.fail(
-            f"{span.tokens[index].raw!r} is not understood here",
-            _TRUNCATE_FORM,
-            span.tokens[index],
-        )
+    Cursor(span, _TRUNCATE_FORM, index).end()
     return TruncateSpec(target=table.full, partition=partition)
 
 
@@ -88,8 +83,7 @@ def load_of(span: Span, database: str | None) -> LoadSpec:
             f"partition column {without_value[0]!r} has no value",
             "give it a value; to use the values in the rows, INSERT from the files as a source",
         )
-    if end < len(span):
-        span.fail(f"{span.tokens[end].raw!r} is not understood here", _LOAD_FORM, span.tokens[end])
+    Cursor(span, _LOAD_FORM, end).end()
     return LoadSpec(target=table.full, location=location, partition=partition, overwrite=overwrite)
 
 
