@@ -55,20 +55,7 @@ def test_sqlglots_warning_about_an_unreadable_json_path_is_suppressed(
 
 @pytest.mark.parametrize(
     ("text", "written"),
-    [
-        ("c.a = 1", "t.a = 1"),
-        ("C.A = `c`.b", "t.A = t.b"),
-        ("db.c.a = 1", "t.a = 1"),
-        ("`DB` . c . a = 1", "t   . a = 1"),
-        ("c.c.c = 'c.c' AND c = 1", "t.c.c = 'c.c' AND c = 1"),
-        ("abs(c.a) + c.m['c.a'] = 1", "abs(t.a) + t.m['c.a'] = 1"),
-        ("c.a.b.c.d.e = 1", "t.a.b.c.d.e = 1"),
-        # A struct that is called as we call the table.
-        ("t.x = 1", "t.t.x = 1"),
-        ("c.t.x = 1 AND t = 2", "t.t.x = 1 AND t = 2"),
-        ("s.x = a.b.c", "s.x = a.b.c"),
-        ("CASE WHEN c.a = 1 THEN c.b END = 2", "CASE WHEN t.a = 1 THEN t.b END = 2"),
-    ],
+    changes_of(CASES / "names_of_the_target.txt"),
 )
 def test_names_of_the_target_are_replaced_by_the_internal_alias(text: str, written: str) -> None:
     assert read(text) == written
@@ -108,23 +95,7 @@ def test_an_unsupported_expression_is_refused_with_its_line_and_column(
 
 @pytest.mark.parametrize(
     ("text", "column"),
-    [
-        # Each means one thing in Hive 4.0.1's engine and another in Spark, as its grammar says too.
-        ("a = b IS NULL", 7),
-        ("a = b IN (1)", 7),
-        ("a = b LIKE 'x'", 7),
-        ("true = a < 2", 10),
-        ("a BETWEEN 1 AND 2 = true", 19),
-        ("a + 1 IS NULL", 7),
-        ("'a' || 1 + 2 = 'a3'", 10),
-        ("2 ^ 3 * 2 = 4", 7),
-        ("2 * 3 ^ 1 = 4", 7),
-        ("CASE WHEN a = b IS NULL THEN c END", 17),
-        ("CASE WHEN a THEN b END = c LIKE 'x'", 28),
-        ("a = CASE WHEN a THEN b END LIKE 'x'", 28),
-        ("f(a = b IS NULL)", 9),
-        ("a IS DISTINCT FROM b = c", 22),
-    ],
+    [case[:2] for case in refusals_of(CASES / "mixed_operators.txt")],
 )
 def test_operators_with_a_different_precedence_in_spark_need_parentheses(
     text: str, column: int
@@ -156,20 +127,7 @@ def test_an_ambiguous_column_in_backticks_needs_its_tables_alias() -> None:
 
 @pytest.mark.parametrize(
     ("query", "written"),
-    [
-        ("SELECT `user` FROM s", "SELECT `s`.`user` FROM s"),
-        ("SELECT q.user FROM s q WHERE `user` = 1", "SELECT q.user FROM s q WHERE `q`.`user` = 1"),
-        (
-            "SELECT a AS user, max(b) FROM (SELECT `User` FROM s) q GROUP BY a ORDER BY `user`",
-            (
-                "SELECT a AS user, max(b) FROM (SELECT `s`.`User` FROM s) q GROUP BY a"
-                " ORDER BY `user`"
-            ),
-        ),
-        ("SELECT user.a FROM `user`", "SELECT user.a FROM `user`"),
-        ("SELECT `user` FROM s JOIN r ON s.a = r.a", None),
-        ("SELECT 1, `user`", None),
-    ],
+    changes_of(CASES / "columns_in_backticks.txt"),
 )
 def test_a_column_in_backticks_gets_the_alias_of_its_table(query: str, written: str | None) -> None:
     (span,) = statements_of(query)
