@@ -12,6 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
@@ -98,6 +99,13 @@ class Bench:
         past.check_vanished([info.name for info in roots])
         states = past.states(roots, [list_table(info.location) for info in roots])
         return [d.text for state in states for d in state.live]
+
+    def refuses(self, *versions: int, match: str = "") -> VersionGoneError:
+        """Checks that none of these versions can be read; gives the error of the last one."""
+        for version in versions:
+            with pytest.raises(VersionGoneError, match=match) as caught:
+                self.names(version=version)
+        return caught.value
 
     def truncate(self, partition: str = "") -> None:
         """As Hive 3.1 does, without a write ID."""
