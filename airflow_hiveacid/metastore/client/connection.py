@@ -45,7 +45,6 @@ from airflow_hiveacid.metastore.auth.address import (
 )
 from airflow_hiveacid.metastore.auth.outages import OUTAGES
 from airflow_hiveacid.metastore.auth.refusals import Refusals
-from airflow_hiveacid.metastore.client import settings
 from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
 from airflow_hiveacid.metastore.client.transport import open_transport
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
@@ -54,7 +53,12 @@ from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsRequest,
     GetValidWriteIdsRequest,
 )
-from airflow_hiveacid.metastore.wire import Struct
+from airflow_hiveacid.metastore.wire import (
+    DEFAULT_TXN_TIMEOUT,
+    TXN_TIMEOUT_NAMES,
+    Struct,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
@@ -266,9 +270,9 @@ class Connection:
     def txn_timeout_s(self) -> float:
         """The number of seconds without a heartbeat after which the server aborts a transaction."""
         if self._txn_timeout_s is None:
-            texts = (self.config_value(name, "") for name in settings.TXN_TIMEOUT_NAMES)
-            text = next(filter(None, texts), settings.DEFAULT_TXN_TIMEOUT)
-            self._txn_timeout_s = settings.seconds(text, default_unit="s")
+            texts = (self.config_value(name, "") for name in TXN_TIMEOUT_NAMES)
+            text = next(filter(None, texts), DEFAULT_TXN_TIMEOUT)
+            self._txn_timeout_s = seconds(text, default_unit="s")
         return self._txn_timeout_s
 
     def close(self) -> None:

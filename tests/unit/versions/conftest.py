@@ -100,7 +100,7 @@ class Bench:
         states = past.states(roots, [list_table(info.location) for info in roots])
         return [d.text for state in states for d in state.live]
 
-    def refuses(self, *versions: int, match: str = "") -> VersionGoneError:
+    def refuses(self, *versions: int, match: str | None = None) -> VersionGoneError:
         """Checks that none of these versions can be read; gives the error of the last one."""
         for version in versions:
             with pytest.raises(VersionGoneError, match=match) as caught:
