@@ -163,7 +163,6 @@ class Codec:
         return self._known[cls]
 
     def _reader(self, hint: Any) -> _Read:  # noqa: ANN401 - driven by hints
-        """Return the function that reads values of a type."""
         origin, args = get_origin(hint), get_args(hint)
         if isinstance(hint, NewType):
             return self._reader(hint.__supertype__)

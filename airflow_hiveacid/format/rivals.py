@@ -94,7 +94,6 @@ def _news(began: ValidWriteIdList, seen: ValidWriteIdList) -> list[WriteId]:
 
 
 def _holds(directory: str, write_id: WriteId) -> bool:
-    """Return whether the range in a directory name contains a write ID."""
     name = parse_directory_name(directory)
     low = name.low if isinstance(name, DeltaName) else 0
     return name is not None and low <= write_id <= name.high

@@ -98,7 +98,6 @@ def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
 
 
 def _has_compactor(client: MetastorePort) -> bool:
-    """Return True if the server's own initiator and workers for compactions are enabled."""
     is_on = any(client.config_value(n, "false").strip().lower() == "true" for n in _INITIATOR_NAMES)
     return is_on and any(
         client.config_value(n, "0").strip() not in ("", "0") for n in _WORKER_NAMES

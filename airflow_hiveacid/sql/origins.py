@@ -294,7 +294,6 @@ class Tracer:
         return Relation(columns=tuple(select_list))
 
     def _lateral(self, lateral: exp.Expr, names: _Names) -> Relation:
-        """Return the columns of a LATERAL VIEW, whose names must be given."""
         _check_clauses(lateral)
         aliases = [column.name.lower() for column in lateral.args["alias"].columns]
         function = lateral.this
@@ -307,7 +306,6 @@ class Tracer:
         return Relation(columns=tuple((alias, origins) for alias in aliases))
 
     def _selected(self, node: exp.Expr, names: _Names) -> Columns:
-        """Return the columns that one item of a SELECT list adds."""
         _check_clauses(node)
         if isinstance(node, exp.Star):
             return names.every(None)
@@ -333,7 +331,6 @@ class Tracer:
             return None
 
     def _traced(self, node: exp.Expr, names: _Names) -> frozenset[Origin]:
-        """Return the origins of an expression."""
         self._spend(1)
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             origins, has_fields = names.column([part.name for part in node.parts])
@@ -364,7 +361,6 @@ def _is_translation(node: exp.Expr) -> bool:
 
 
 def _use_of(node: exp.Expr, key: str) -> Use:
-    """Return the use of a part of an expression."""
     if isinstance(node, exp.Alias | exp.Paren):
         return Use.IDENTITY
     if isinstance(node, exp.Case | exp.If | exp.Nvl2) and key == "this":
@@ -381,7 +377,6 @@ def _children(node: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
 
 
 def _check_clauses(node: exp.Expr) -> None:
-    """Refuse a part of a query with a clause that this module does not know."""
     keys = QUERY_KEYS.get(type(node), node.args)
     if any(value and key not in keys and key != "hint" for key, value in node.args.items()):
         raise _UntracedError
@@ -430,7 +425,6 @@ def _certain(origins: Origins) -> frozenset[Origin]:
 
 
 def _field_of(origins: Origins) -> frozenset[Origin]:
-    """Return the origins of a field or element of a value."""
     certain_origins = _certain(origins)
     if len({(origin.table, origin.column) for origin in certain_origins}) > 1:
         raise _UntracedError

@@ -72,7 +72,6 @@ def _entries(table: TableInfo, info: PartitionInfo) -> frozenset[str]:
 def _note(
     client: MetastorePort, ref: TableRef, entries: Mapping[PartitionName, frozenset[str]]
 ) -> None:
-    """Write notes of the partitions in `entries` that no longer exist."""
     table = client.get_table(ref)
     existing = frozenset(client.partition_names(table))
     entries = {name: texts for name, texts in entries.items() if name not in existing}

@@ -177,7 +177,6 @@ def _version(  # noqa: PLR0913 - one argument for each source
 
 
 def _found(roots: Sequence[PartitionInfo], states: Sequence[AcidState]) -> dict[WriteId, _Found]:
-    """Collect facts about writes from the directories of single writes, not of compactors."""
     every: dict[WriteId, _Found] = {}
     for info, state in zip(roots, states, strict=True):
         for directory in (*state.live, *state.obsolete_directories):

@@ -81,7 +81,6 @@ class LossDetector:
         return self._moved(info, state, then)
 
     def _moved(self, info: PartitionInfo, state: AcidState, then: ValidWriteIdList) -> str | None:
-        """Describe a directory of a version that was moved from another partition."""
         names = [d.name for d in state.live if not d.is_compacted]
         for name, until in self.strangers(info, names):
             if then.high_watermark <= until:

@@ -278,7 +278,6 @@ class Readable:
 
 
 def _noted(loss_detector: LossDetector, write_ids: ValidWriteIdList) -> set[int]:
-    """Return the version numbers that these notes contain."""
     numbers: set[int] = {note.write_id for note in loss_detector.commits}
     numbers |= {horizon.write_id for horizon in loss_detector.horizons}
     for reset in loss_detector.resets:
@@ -312,7 +311,6 @@ def _last_visible(write_ids: ValidWriteIdList, write_id: WriteId) -> WriteId:
 
 
 def _dropped(names: Sequence[PartitionName]) -> str:
-    """Describe the dropped partitions; name only the first few."""
     if len(names) == 1:
         return f"partition {names[0]} was dropped"
     text = ", ".join(map(str, names[:_MOST_DROPPED]))

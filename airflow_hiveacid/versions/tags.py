@@ -158,7 +158,6 @@ def _is_for(tag: Tag, then: ValidWriteIdList) -> bool:
 
 
 def _after(older: Tag, now_s: float) -> float:
-    """Return the creation time for a tag that replaces an older tag."""
     return max(now_s, older.made_s + _NEXT_S)
 
 

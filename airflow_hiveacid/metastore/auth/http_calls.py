@@ -244,7 +244,6 @@ def _token(login: BearerLogin) -> str:
 
 
 def _page(page: bytes) -> str:
-    """Return the text of an HTML page on one line."""
     # the expression takes quadratic time in the page's length, and holds the interpreter lock
     begin = page[:_MAX_LOOKED_AT].decode(errors="replace")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", begin, flags=re.DOTALL)

@@ -94,7 +94,6 @@ def _do(work: DefinitionWork, on_begin: Callable[[Before], None]) -> None:
 def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
     client: MetastorePort, statement: statements.MetastoreStatement, before: Before | None
 ) -> DefinitionWork | None:
-    """Return the work that a statement needs; None if the requested state already exists."""
     match statement:
         case statements.CreateDatabase():
             return create_database(client, statement, before)

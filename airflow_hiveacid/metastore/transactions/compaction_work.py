@@ -408,7 +408,6 @@ class _QueueWorker:
         return any(ended)
 
     def _taken(self) -> _Taken | None:
-        """Return which unfinished entry prevents a compaction of this partition, if one does."""
         found = [
             status
             for status in unfinished(self.client, self.ref, self.partition)
@@ -545,7 +544,6 @@ def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
 
 
 def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
-    """Repeat a request of another client; log a warning if the server refuses."""
     try:
         answer = client.request_compaction(
             entry.table, entry.partition, entry.compaction_type, pool=entry.pool

@@ -233,7 +233,6 @@ def raise_if_fenced(
 
 
 def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> FencedError:
-    """Return an error that contains the newest copy's transaction ID."""
     return FencedError(job_key=fencing_token.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
 
 

@@ -63,7 +63,6 @@ def check_all_read(span: Span) -> None:
 
 
 def _length(tokens: Sequence[Token]) -> int:
-    """Return the number of tokens of an AS OF clause at the start of `tokens`, or 0."""
     words: list[str] = []
     for count, token in enumerate(tokens, start=1):
         if token.kind in {Kind.STRING, Kind.NUMBER}:

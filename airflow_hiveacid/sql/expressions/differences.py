@@ -173,7 +173,6 @@ def _check_constant(span: Span, index: int) -> None:
 
 
 def _check_parameter(span: Span, index: int, parameter: Parameter) -> None:
-    """Apply the checks for string literals to the string values of a parameter."""
     for value in parameter.values:
         if value.type is ValueType.STRING:
             _check_text(span, index, value.text or "", has_idle=_has_bound_backslash)
@@ -241,7 +240,6 @@ def _is_compared(span: Span, index: int) -> bool:
 
 
 def _is_in_list(span: Span, index: int) -> bool:
-    """Return True if a value is an element of the list after IN."""
     opening = _opening_before(span, index)
     return opening is not None and span.word(opening - 1) == "IN"
 
@@ -289,7 +287,6 @@ def _calls(span: Span, index: int) -> bool:
 
 
 def _is_pattern(span: Span, index: int) -> bool:
-    """Return True if a string is a LIKE pattern, or a part of a pattern."""
     place: int | None = index - 1
     while place is not None and place >= 0:
         word = span.word(place)
@@ -378,7 +375,6 @@ def _check_operators(span: Span, in_types: Collection[int]) -> None:
 
 
 def _is_distinct_from(span: Span, index: int) -> bool:
-    """Return True if this FROM is part of IS [NOT] DISTINCT FROM."""
     return span.word(index - 1) == "DISTINCT" and span.word(index - 2) in {"IS", "NOT"}
 
 

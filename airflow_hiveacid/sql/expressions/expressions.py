@@ -246,7 +246,6 @@ def _queries_around(column: exp.Expr) -> list[Mapping[str, exp.Expr]]:
 
 
 def _token_of(span: Span, name: exp.Identifier, by_start: Mapping[int, Token]) -> Token:
-    """Return the token of a name."""
     token = by_start.get(name.meta.get("start", -1))
     if token is None:
         span.fail(f"{name.name} is not a name", "if it is one, put it in backticks")

@@ -229,7 +229,6 @@ def is_never_empty(span: Span) -> bool:
 
 
 def _is_base(span: Span) -> bool:
-    """Return True if a logarithm's base is a number greater than 1."""
     number = span.text
     return re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) is not None and float(number) > 1
 
@@ -515,7 +514,6 @@ def _cast_changes(span: Span, index: int) -> dict[int, str]:
 
 
 def _call_changes(span: Span, index: int) -> dict[int, str]:
-    """Return the changes of `_cast_changes` for casts such as int(x)."""
     closes = span.closing(index + 1)
     if _has_no_blanks(span[index + 2 : closes]):
         return {}
@@ -578,7 +576,6 @@ def _has_no_blanks(span: Span) -> bool:
 
 
 def _way(name: str, arguments: Sequence[Span]) -> _Way | None:
-    """Return the replacement for a function; None if Spark's own function is used."""
     way = _WAYS.get(name)
     if way is None:
         return None
@@ -595,7 +592,6 @@ def _way(name: str, arguments: Sequence[Span]) -> _Way | None:
 
 
 def _commas(span: Span, index: int) -> list[int]:
-    """Return the start positions of the commas between a call's arguments."""
     inner = span[index + 2 : span.closing(index + 1)]
     return [token.start for _, token in inner.outside() if token.word == ","]
 

@@ -90,7 +90,6 @@ def source_of_tree(span: Span, tree: exp.Expr, views: Views) -> SourceSpec:
 
 
 def _is_whole_table(tree: exp.Expr) -> bool:
-    """Return True if the query is `SELECT * FROM db.t` and nothing else."""
     clauses = {key for key, value in tree.args.items() if value}
     if not isinstance(tree, exp.Select) or clauses != {"expressions", "from_"}:
         return False
@@ -207,7 +206,6 @@ def _end_of_order(span: Span, index: int) -> int:
 
 
 def _is_in_window(span: Span, index: int) -> bool:
-    """Return True if a token is in the parentheses of OVER or of a window definition."""
     nested = 0
     for candidate in range(index - 1, -1, -1):
         word = span.tokens[candidate].word

@@ -163,7 +163,6 @@ def _whens(span: Span, first: int, nodes: Sequence[exp.When]) -> list[tuple[Span
 
 
 def _when(span: Span, node: exp.When) -> _When:
-    """Parse the tokens of a clause after WHEN."""
     when, index = _rows_of(span)
     check_keys(span, node, ("matched", "source", "condition", "then"))
     is_by_source = when is MergeWhen.NOT_MATCHED_BY_SOURCE
@@ -293,7 +292,6 @@ def _check_no_star(clauses: Sequence[_When]) -> None:
 
 
 def _means_all(clause: _When) -> bool:
-    """Return True if an action is `UPDATE SET *` or `INSERT *`."""
     words = [token.word for token in clause.rest.tokens]
     return words in (["*"], ["SET", "*"])
 

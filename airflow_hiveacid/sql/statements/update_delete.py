@@ -54,7 +54,6 @@ def delete_of(span: Span, database: str | None) -> DeleteSpec:
 
 
 def _names(table: NamedTable, database: str | None) -> NameScope:
-    """Return the names that expressions in an UPDATE or DELETE can use."""
     return NameScope(
         qualifiers=dict.fromkeys(table.qualifiers, TARGET),
         sides=frozenset({TARGET}),
@@ -63,7 +62,6 @@ def _names(table: NamedTable, database: str | None) -> NameScope:
 
 
 def _tables(names: NameScope) -> dict[str, str]:
-    """Return a dict from view to table, for the queries in all expressions translated so far."""
     return {} if names.views is None else names.views.tables
 
 
@@ -98,7 +96,6 @@ def assignments_of(span: Span, names: NameScope, found: list[exp.Expr]) -> dict[
 
 
 def _assigned(span: Span, names: NameScope) -> str:
-    """Return the column on the left side of an assignment."""
     parts = [token.name for token in span.tokens if token.word != "."]
     if not parts or None in parts or len(span) != 2 * len(parts) - 1:
         span.fail("this is not a column", "write column = expression")

@@ -92,7 +92,6 @@ def values_of(
 def _rows(
     span: Span, tree: exp.Insert, columns: tuple[str, ...]
 ) -> tuple[list[tuple[Span, ...]], list[exp.Expr]]:
-    """Return each row as a sequence of cells, and each row's node in sqlglot's tree."""
     rows = [_cells(row) for row in span.split(",")]
     width = len(columns or rows[0])
     for row, cells in zip(span.split(","), rows, strict=True):
@@ -147,7 +146,6 @@ def _made(value: _Value) -> Parameter:
 
 
 def _parameter(cell: Span) -> Parameter | None:
-    """Return the parameter of a cell that consists of a marker, else None."""
     return cell.tokens[0].parameter if len(cell) == 1 else None
 
 
@@ -245,7 +243,6 @@ def _constants(cells: Sequence[Span]) -> list[_Value] | None:
 
 
 def _fractions(cells: Sequence[Span]) -> list[int]:
-    """Return the number of digits after the decimal point for each number."""
     return [
         len(str(constant(cell)).partition(".")[2])
         for cell in cells

@@ -226,7 +226,6 @@ def _check_balance(span: Span) -> None:
 
 
 def _position(span: Span, text: object, line: object, column: object) -> int | None:
-    """Return the position of the token at the line and end column of an error from sqlglot."""
     if not isinstance(line, int) or not isinstance(column, int):
         return None
     for token in span.tokens:

@@ -262,7 +262,6 @@ def _error(script: str, offset: int, problem: str, remedy: str) -> SqlTextError:
 
 
 def _unclosed(script: str) -> int:
-    """Return the position of a quote or comment that is not closed."""
     offset = 0
     while (lexeme := _LEXEME.match(script, offset)) is not None:
         offset = lexeme.end()

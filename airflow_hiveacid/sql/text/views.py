@@ -128,7 +128,6 @@ def table_changes(span: Span, tree: exp.Expr, views: Views) -> dict[int, str]:
 
 
 def _version(last: Token, views: Views) -> str:
-    """Return the version in the AS OF clause after a table's name; empty without a clause."""
     if last.as_of is None or not views.reads_past:
         return ""
     last.as_of.is_read = True
