@@ -21,8 +21,8 @@ from airflow_hiveacid.format.errors import (
     TableChangedError,
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.cleaning import FirstSeen, Reader
 from airflow_hiveacid.format.records.keeping import Horizon
+from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TransactionalKind

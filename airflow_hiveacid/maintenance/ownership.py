@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner, owner_uri

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
     TaskKilledError,
     ValueTooLargeError,
 )
-from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.maintenance import CompactionFailures
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """Checks a running metastore for harmful settings.
 
-Takes a client. Returns findings, each with a sentence for the user. Reads settings and changes
-nothing. The driver runs the checks when a job starts. The connection's Test button also runs the
-checks.
+Takes a client. Returns findings, each with a sentence for the user. Changes nothing. The driver
+runs the checks when a job starts, and so does the connection's Test button.
 
 Example:
     for finding in preflight(client):
@@ -13,12 +12,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.port import MetastorePort
 
 _REAPER: Final = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"
 # The heartbeat interval is half the time-out, so one heartbeat may be lost.
@@ -60,12 +57,7 @@ class SettingFinding:
 
 
 def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
-    """Return a finding for each setting of a metastore that should change.
-
-    Raises:
-        MetastoreUnavailableError: no server answers.
-        MetastoreVersionError: the server is too old to be used.
-    """
+    """Return a finding for each setting of a metastore that should change."""
     found = []
     if not _is_reaping(client):
         switch = _SWITCHES[client.generation][0]
@@ -106,7 +98,6 @@ def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:
 
 
 def _has_compactor(client: MetastorePort) -> bool:
-    """Return True if the server's own initiator and workers for compactions are enabled."""
     is_on = any(client.config_value(n, "false").strip().lower() == "true" for n in _INITIATOR_NAMES)
     return is_on and any(
         client.config_value(n, "0").strip() not in ("", "0") for n in _WORKER_NAMES

@@ -21,14 +21,14 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
-from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.maintenance import FirstSeen
 from airflow_hiveacid.format.words import age_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_hiveacid.format.records.cleaning import LeftUpload, Reader
     from airflow_hiveacid.format.records.keeping import Tag
+    from airflow_hiveacid.format.records.maintenance import LeftUpload, Reader
     from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.state.directories import AcidDirectory

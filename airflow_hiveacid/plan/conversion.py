@@ -26,7 +26,7 @@ from airflow_hiveacid.format.names import (
     staging_directory,
     stays_below,
 )
-from airflow_hiveacid.format.records.conversion import Move
+from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 

@@ -16,15 +16,15 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
-from airflow_hiveacid.format.policies import doing_of
+from airflow_hiveacid.format.policies import write_kind_of
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.rivals import committed_since, first_rival
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.format.winner import Winner
-from airflow_hiveacid.metastore.transactions.unchanged import check_table
+from airflow_hiveacid.metastore.partitions import check_table
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import earlier_run
 from airflow_hiveacid.reading.table_view import Staged
@@ -185,7 +185,7 @@ class TableWrite:
                 committed_since(names, began, snapshot_ids, newest_ids),
                 self._access.policy,
                 self._client.generation,
-                doing_of(operations),
+                write_kind_of(operations),
             )
 
         conflict = found_in(partitions, rival_among)

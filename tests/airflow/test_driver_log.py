@@ -43,7 +43,7 @@ from tests.support.slow_server import dripping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_hiveacid.metastore.auth.kerberos import Context
+    from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
     from tests.support.airflow_support import Connections, FakeSpark
     from tests.support.pretended_kubernetes import KubernetesServer
 

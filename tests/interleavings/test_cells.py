@@ -20,8 +20,8 @@ from airflow_hiveacid.format.errors import CompactionNotDoneError, WriteConflict
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     outcome,
 )
 from airflow_hiveacid.jobs.results import JobResult
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = 0, 1
 CASTS: Final = {
-    Doing.OVERWRITE: ("overwrite",),
-    Doing.INSERT: ("insert",),
-    Doing.CHANGE: ("update", "delete", "merge"),
-    Doing.MINOR: ("minor",),
-    Doing.MAJOR: ("major",),
+    WriteKind.OVERWRITE: ("overwrite",),
+    WriteKind.INSERT: ("insert",),
+    WriteKind.CHANGE: ("update", "delete", "merge"),
+    WriteKind.MINOR: ("minor",),
+    WriteKind.MAJOR: ("major",),
 }
-COMPACTIONS: Final = (Doing.MINOR, Doing.MAJOR)
-MINOR_THEN_MAJOR: Final = Meeting(earlier=Doing.MINOR, later=Doing.MAJOR)
+COMPACTIONS: Final = (WriteKind.MINOR, WriteKind.MAJOR)
+MINOR_THEN_MAJOR: Final = Meeting(earlier=WriteKind.MINOR, later=WriteKind.MAJOR)
 BEFORE_OVERWRITE: Final = frozenset(
-    Meeting(earlier=compaction, later=Doing.OVERWRITE) for compaction in COMPACTIONS
+    Meeting(earlier=compaction, later=WriteKind.OVERWRITE) for compaction in COMPACTIONS
 )
-TWO_CHANGES: Final = Meeting(earlier=Doing.CHANGE, later=Doing.CHANGE)
+TWO_CHANGES: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
 
 
 def last_step(actor: Actor) -> str:
@@ -99,7 +99,7 @@ ORDERS: Final = {
 
 def meetings() -> Iterator[tuple[Meeting, str, str]]:
     """Every pair, with every kind of change."""
-    for earlier, later in itertools.product(Doing, Doing):
+    for earlier, later in itertools.product(WriteKind, WriteKind):
         meeting = Meeting(earlier=earlier, later=later)
         for one, other in itertools.product(CASTS[earlier], CASTS[later]):
             yield meeting, one, other

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Keeping
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
@@ -76,7 +76,7 @@ def kept_changes(lab: Lab, floor: int, since: int, *, net: bool = False) -> list
     table = lab.info("t")
     lab.client.set_table_parameters(table.ref, kept_parameters(lab.client.generation))
     keeping = Keeping(
-        roots={PartitionName(): Kept(floor=WriteId(floor))},
+        roots={PartitionName(): Guarantee(floor=WriteId(floor))},
         last_entry_id=1 << 40,
         since_s=0.0,
     )

@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exce
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_hiveacid.format.records.cleaning import Reader
+    from airflow_hiveacid.format.records.maintenance import Reader
     from airflow_hiveacid.format.snapshot import Snapshot
     from airflow_hiveacid.format.state.acid_state import AcidState
     from airflow_hiveacid.format.table import TableInfo

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Final
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.policies import Doing, looks_for_rivals
+from airflow_hiveacid.format.policies import WriteKind, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
+from airflow_hiveacid.metastore.partitions import check_partition
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
-from airflow_hiveacid.metastore.transactions.unchanged import check_partition
 from airflow_hiveacid.plan.compaction import (
     CompactionPlan,
     NoCompaction,
@@ -118,7 +118,7 @@ class Compactor:
     def _compact_as(self, wanted: CompactionPlan) -> CompactionOutcome:
         terms, policy = self.job.terms, self.job.policy_of(self.facts.table)
         on_step = _checking(self.window, terms.on_step)
-        look = self._look(Doing(wanted.choice.value), policy)
+        look = self._look(WriteKind(wanted.choice.value), policy)
         group = f"{terms.attempt} {self.facts.table.ref} {self.facts.name}"
         with (
             job_group(self.job.spark, group) as cancel,
@@ -144,7 +144,9 @@ class Compactor:
         if not facts.where.is_dropped(self.client):  # the note would create the directory again
             note_failure(facts.table, facts.partition, error, job_key=job_key, now_s=time.time())
 
-    def _look(self, doing: Doing, policy: ConflictPolicy) -> Callable[[MetastoreTransaction], None]:
+    def _look(
+        self, doing: WriteKind, policy: ConflictPolicy
+    ) -> Callable[[MetastoreTransaction], None]:
         if not looks_for_rivals(policy, doing):
             return lambda _: None
         # List the directories before requesting the write IDs. Then the write IDs cover every

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.records.conversion import Move
+    from airflow_hiveacid.format.records.maintenance import Move
     from airflow_hiveacid.format.state.directories import Listing
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
     from airflow_hiveacid.metastore.port import MetastorePort

@@ -18,7 +18,7 @@ from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+    from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
     from airflow_hiveacid.format.snapshot import ValidWriteIdList
     from airflow_hiveacid.format.table import TableRef
     from airflow_hiveacid.metastore.port import MetastorePort
@@ -37,7 +37,7 @@ class RivalCheck:
     table: TableRef
     location: str
     policy: ConflictPolicy
-    doing: Doing
+    doing: WriteKind
     there: frozenset[str]
     began: ValidWriteIdList
 

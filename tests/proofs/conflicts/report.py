@@ -14,8 +14,8 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,
-    Doing,
     Meeting,
+    WriteKind,
     outcome,
 )
 from tests.proofs.conflicts.cells import Order, Seen, expected, is_right
@@ -35,12 +35,12 @@ VERSIONS: Final[Mapping[MetastoreGeneration, str]] = {
     MetastoreGeneration.V3: "3.1.3",
     MetastoreGeneration.V4: "4.0.1",
 }
-_TITLES: Final[Mapping[Doing, str]] = {
-    Doing.OVERWRITE: "OVERWRITE, TRUNCATE",
-    Doing.INSERT: "INSERT",
-    Doing.CHANGE: "UPDATE, DELETE, MERGE",
-    Doing.MINOR: "minor compaction",
-    Doing.MAJOR: "major compaction",
+_TITLES: Final[Mapping[WriteKind, str]] = {
+    WriteKind.OVERWRITE: "OVERWRITE, TRUNCATE",
+    WriteKind.INSERT: "INSERT",
+    WriteKind.CHANGE: "UPDATE, DELETE, MERGE",
+    WriteKind.MINOR: "minor compaction",
+    WriteKind.MAJOR: "major compaction",
 }
 
 Record = dict["Cell", Seen]
@@ -51,8 +51,8 @@ def every_cell() -> Iterator[Cell]:
     for generation in MetastoreGeneration:
         for policy in ConflictPolicy:
             for order in Order:
-                for earlier in Doing:
-                    for later in Doing:
+                for earlier in WriteKind:
+                    for later in WriteKind:
                         yield generation, policy, order, Meeting(earlier=earlier, later=later)
 
 
@@ -100,12 +100,12 @@ def lines(record: Record) -> Iterator[str]:
         for generation in MetastoreGeneration:
             yield f"### `{policy.value}`, Hive {VERSIONS[generation]}"
             yield ""
-            yield f"| row: earlier; column: later | {' | '.join(_TITLES[d] for d in Doing)} |"
-            yield f"| --- |{' --- |' * len(Doing)}"
-            for earlier in Doing:
+            yield f"| row: earlier; column: later | {' | '.join(_TITLES[d] for d in WriteKind)} |"
+            yield f"| --- |{' --- |' * len(WriteKind)}"
+            for earlier in WriteKind:
                 cells = (
                     _letters(record, policy, generation, Meeting(earlier=earlier, later=d), notes)
-                    for d in Doing
+                    for d in WriteKind
                 )
                 yield f"| {_TITLES[earlier]} | {' | '.join(cells)} |"
             yield ""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_hiveacid.format.state.versions import Kept
+    from airflow_hiveacid.format.state.versions import Guarantee
     from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
     from tests.proofs.histories.world import Identity, World
 
@@ -98,7 +98,7 @@ def _lives(world: World) -> dict[Identity, tuple[int, int, list[int]]]:
 
 
 def told(
-    world: World, since: int, until: int, *, is_net: bool = False, kept: Kept | None = None
+    world: World, since: int, until: int, *, is_net: bool = False, kept: Guarantee | None = None
 ) -> list[Change]:
     """Return our reader's changes of a range.
 

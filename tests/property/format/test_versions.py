@@ -27,7 +27,7 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdL
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.state.versions import (
-    Kept,
+    Guarantee,
     as_of_number,
     as_of_set,
     floor_of,
@@ -59,7 +59,7 @@ class Life:
     deleted: dict[int, list[Row]] = field(default_factory=dict)
     overwrites: set[int] = field(default_factory=set)
     newest: int = 0
-    kept: Kept | None = None
+    kept: Guarantee | None = None
     horizon: int = 0
 
     # ---- what is there ----
@@ -91,11 +91,11 @@ class Life:
         gone = {row for d in state.delete_deltas for row, _ in events(d.text)}
         return sorted(row for row, _ in inserts if row not in gone)
 
-    def promise(self) -> Kept | None:
+    def promise(self) -> Guarantee | None:
         if self.kept is None:
             return None
         floor = WriteId(max(self.kept.floor, self.horizon))
-        return Kept(floor=floor, evidence=self.kept.evidence)
+        return Guarantee(floor=floor, evidence=self.kept.evidence)
 
     # ---- what it should be ----
 

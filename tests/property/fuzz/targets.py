@@ -27,11 +27,10 @@ from airflow_hiveacid.format.names import (
     parse_file_name,
     stays_below,
 )
-from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Reset, Tag
 from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.directories import FileEntry, Listing

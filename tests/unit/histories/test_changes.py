@@ -12,7 +12,7 @@ import pytest
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories import changes
 from tests.proofs.histories.life import Life
@@ -67,7 +67,7 @@ def allowed(world: World, since: int, until: int) -> int:
 def test_the_changes_of_a_kept_range_match_the_model(tmp_path: Path, seed: int) -> None:
     life = LifeWithoutCleaning(tmp_path / "t", seed)
     done = list(life.steps())
-    kept = Kept(floor=WriteId(0))
+    kept = Guarantee(floor=WriteId(0))
     for since, until in some_ranges(life.world, seed):
         found = changes.told(life.world, since, until, kept=kept)
         assert found == changes.expected(life.world, since, until), (since, until, done)
@@ -100,7 +100,7 @@ def test_the_changes_of_a_range_match_the_model_or_are_refused(
 @pytest.mark.promise("V4")
 @pytest.mark.parametrize("seed", seeds(200, 215))
 def test_a_minor_compaction_does_not_alter_the_change_feed(tmp_path: Path, seed: int) -> None:
-    kept = Kept(floor=WriteId(0))
+    kept = Guarantee(floor=WriteId(0))
     before: dict[tuple[int, int], list[Any]] = {}
     for number in itertools.count():  # until a life has changed a row
         life = LifeWithoutCleaning(tmp_path / str(number), seed + 1000 * number)
@@ -127,7 +127,7 @@ def test_changes_before_a_major_compaction_are_refused_unless_they_are_kept(tmp_
         changes.told(world, 2, 4)
     assert refused.value.oldest == 3
     assert [c.version for c in changes.told(world, 3, 4)] == [4]
-    kept = Kept(floor=WriteId(2))
+    kept = Guarantee(floor=WriteId(2))
     assert [c.version for c in changes.told(world, 2, 4, kept=kept)] == [3, 3, 4]
     with pytest.raises(ChangesGoneError):
         changes.told(world, 1, 4, kept=kept)
@@ -139,7 +139,7 @@ def test_changes_of_a_kept_range_are_refused_if_a_recorded_directory_is_missing(
     world = World(tmp_path / "t")
     for _ in range(3):
         world.insert(world.begin(), rows=2, bucket=0, statement=0)
-    kept = Kept(floor=WriteId(0), evidence=frozenset({"delta_0000001_0000001_0000"}))
+    kept = Guarantee(floor=WriteId(0), evidence=frozenset({"delta_0000001_0000001_0000"}))
     world.compact(major=True, fate=Fate.COMMITTED, named=False)
     assert len(changes.told(world, 0, 3, kept=kept)) == 6
     shutil.rmtree(world.root / "delta_0000001_0000001_0000")
@@ -153,7 +153,7 @@ def test_an_overwrite_deletes_every_row_that_existed_before(tmp_path: Path) -> N
     world.delete(world.begin(), [(1, PROPERTY, 0)], statement=0)
     world.overwrite(world.begin(), rows=1, bucket=0)
     world.insert(world.begin(), rows=1, bucket=0, statement=0)
-    kept = Kept(floor=WriteId(0))
+    kept = Guarantee(floor=WriteId(0))
     told = [(c.version, c.what, c.row) for c in changes.told(world, 1, 4, kept=kept)]
     assert told == [
         (2, changes.DEAD, (1, PROPERTY, 0)),
@@ -213,7 +213,7 @@ def test_an_overwrite_deletes_the_live_rows_but_no_rows_of_aborted_writes(
     batch = [world.begin(), world.begin(Fate.ABORTED), world.begin()]
     world.stream(batch, rows=1, bucket=0)
     world.overwrite(world.begin(), rows=0, bucket=0)
-    found = changes.told(world, 3, 4, kept=Kept(floor=WriteId(0)))
+    found = changes.told(world, 3, 4, kept=Guarantee(floor=WriteId(0)))
     assert [(c.what, c.row) for c in found] == [
         (changes.DEAD, (1, PROPERTY, 0)),
         (changes.DEAD, (3, PROPERTY, 0)),

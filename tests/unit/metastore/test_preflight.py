@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.metastore.preflight import Concern, preflight
-
-if TYPE_CHECKING:
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 
 _V3, _V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
 _REAPER = "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService"

@@ -29,7 +29,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.metastore.auth.kerberos import Context
+    from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
 
 REFUSALS: Final = (requests.codes.unauthorized, requests.codes.forbidden)
 """HTTP codes of a refused client; answers with these codes need no proof of the server's identity.

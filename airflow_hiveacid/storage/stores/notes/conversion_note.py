@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
-from airflow_hiveacid.format.records.conversion import (
+from airflow_hiveacid.format.records.maintenance import (
     Move,  # noqa: TC001 - the codec reads hints at run time
 )
 from airflow_hiveacid.storage.stores.filesystem import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, write_new
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
-from airflow_hiveacid.format.records.cleaning import FirstSeen
-from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles

@@ -12,7 +12,7 @@ from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.records.cleaning import FirstSeen
+from airflow_hiveacid.format.records.maintenance import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.owner import Owner
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,

@@ -33,7 +33,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
     rebuild,
 )
-from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.maintenance import CompactionFailures
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.pauses import LASTS, pauses, would_fail_again

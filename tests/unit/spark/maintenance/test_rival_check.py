@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import WriteConflictError
-from airflow_hiveacid.format.policies import ConflictPolicy, Doing
+from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
@@ -78,7 +78,7 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
         shared=SharedNotes.of(table),
         window=Window(),
     )
-    look = compactor._look(Doing.MAJOR, ConflictPolicy.STRICT)
+    look = compactor._look(WriteKind.MAJOR, ConflictPolicy.STRICT)
     FakeClient(server).commit_txn(writing[0])
     reading = access(table, DataOperation.SELECT)
     with (

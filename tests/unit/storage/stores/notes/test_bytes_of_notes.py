@@ -9,10 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.conversion import Move
-from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.records.keeping import (
     Horizon,
     Keeping,
@@ -23,8 +20,8 @@ from airflow_hiveacid.format.records.keeping import (
     TaggedRoot,
 )
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.owner import Owner
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Move, Owner
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.notes import version_notes
@@ -90,7 +87,7 @@ COMMIT_BODY = (
     ' "committed": {"after_s": 4.0, "by_s": null}'
 )
 KEEPING = Keeping(
-    roots={P: Kept(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
+    roots={P: Guarantee(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
     last_entry_id=-1,
     since_s=9.5,
 )

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.records.keeping import (
     Tag,
     TaggedRoot,
 )
-from airflow_hiveacid.format.state.versions import Kept
+from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -75,7 +75,7 @@ def test_notes_are_read_as_they_were_written(notes: VersionNotes) -> None:
     notes.note_commit(commit(1))
     assert notes.commits() == (commit(1), commit(2))
     keeping = Keeping(
-        roots={P: Kept(floor=WriteId(4), evidence=frozenset({"base_4", "000000_0"}))},
+        roots={P: Guarantee(floor=WriteId(4), evidence=frozenset({"base_4", "000000_0"}))},
         last_entry_id=9,
         since_s=1.5,
     )
