@@ -29,7 +29,7 @@ _OF_FINAL_ERRORS: Final = (" is damaged: ", "The driver's log has the details")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteKind:
+class Doing:
     """One try of a job: its start time, and its first position in the process's log."""
 
     task: Task
@@ -39,7 +39,7 @@ class WriteKind:
 
 
 def note_answer(
-    record: Record, who: str, doing: WriteKind, result: JobResult, *, is_zombie: bool
+    record: Record, who: str, doing: Doing, result: JobResult, *, is_zombie: bool
 ) -> bool:
     """Record an answer, with any unforeseen failure as trouble; return True if the job is done."""
     whose = "zombie " if is_zombie else ""
@@ -62,7 +62,7 @@ def note_answer(
     return False
 
 
-def _is_foreseen(record: Record, error: HiveAcidError, doing: WriteKind) -> bool:
+def _is_foreseen(record: Record, error: HiveAcidError, doing: Doing) -> bool:
     if record.was_disk_full(doing.began_s):
         return True
     if isinstance(error, PartitionsFailedError):

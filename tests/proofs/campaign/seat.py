@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from tests.proofs.campaign.answers import WriteKind, note_answer
+from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.schedule import Blow, Doom
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Zombie:
     """A stopped process whose job another process has taken over."""
 
     process: CampaignProcess
-    doing: WriteKind
+    doing: Doing
     wakes: float
     is_awake: bool = False
 
@@ -76,7 +76,7 @@ class Seat:
         self._is_stopped = False
         self._retry_at = 0.0
         self._task: Task | None = None
-        self._doing: WriteKind | None = None
+        self._doing: Doing | None = None
         self._zombies: list[_Zombie] = []
 
     @property
@@ -175,7 +175,7 @@ class Seat:
             self._watch(process, self._doing, now)
             self._hear(process, self._work, self._doing, now)
 
-    def _watch(self, process: CampaignProcess, doing: WriteKind, now: float) -> None:
+    def _watch(self, process: CampaignProcess, doing: Doing, now: float) -> None:
         """Look for the step that the end of this life waits for."""
         doom = self._doom
         if doom is None or doom.aim is None or self._strike_at is not None:
@@ -221,7 +221,7 @@ class Seat:
         )
         offset = process.log_size
         process.box.give(spec)
-        self._doing = WriteKind(task=task, attempt=attempt, began_s=now, offset=offset)
+        self._doing = Doing(task=task, attempt=attempt, began_s=now, offset=offset)
         self._record.note("given", seat=self.name, key=task.key, attempt=attempt)
         doom = self._doom
         if doom is not None and doom.aim is None and self._handed == doom.after_jobs:
@@ -230,7 +230,7 @@ class Seat:
             self._strike_at = now + doom.delay_s % _SHORT_JOB_S
         self._handed += 1
 
-    def _hear(self, process: CampaignProcess, work: Work, doing: WriteKind, now: float) -> None:
+    def _hear(self, process: CampaignProcess, work: Work, doing: Doing, now: float) -> None:
         result = process.box.answer(doing.attempt)
         if result is None:
             if now > doing.began_s + _STUCK_S:
@@ -242,7 +242,7 @@ class Seat:
         else:
             self._retry_at = now + _RETRY_S
 
-    def _judge(self, doing: WriteKind, result: JobResult, *, is_zombie: bool) -> bool:
+    def _judge(self, doing: Doing, result: JobResult, *, is_zombie: bool) -> bool:
         is_done = note_answer(self._record, self.name, doing, result, is_zombie=is_zombie)
         if is_done and self._work is not None:
             self._work.done(doing.task, result)

@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     RebalanceSpec,
 )
 from airflow_hiveacid.spark.engine.failures import job_failure
-from tests.proofs.campaign.answers import WriteKind, note_answer
+from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Task
 
@@ -48,7 +48,7 @@ def record(tmp_path: Path) -> Record:
 
 def fail(record: Record, job: Job, error: HiveAcidError, *, began_s: float = 10.0) -> int:
     """Record a failed job; return the number of troubles."""
-    doing = WriteKind(task=Task(key="campaign/1", job=job), attempt="1", began_s=began_s, offset=0)
+    doing = Doing(task=Task(key="campaign/1", job=job), attempt="1", began_s=began_s, offset=0)
     result = JobResult(
         kind="compact",
         job_key="campaign/1",
