@@ -9,13 +9,11 @@ NumPy views of these columns. This module must not read or write files.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 from airflow_hiveacid.format.ids import LONG_MAX
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID, IDENTITY_COLUMNS

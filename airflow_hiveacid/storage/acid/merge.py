@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.storage.acid.identity import (
     LONG_MIN,
     Key,
@@ -25,9 +26,6 @@ from airflow_hiveacid.storage.acid.identity import (
     least_key,
 )
 from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
 
 Batches = Iterator[pa.RecordBatch]
 _NO_BOUND: Final = least_key(LONG_MIN)

@@ -12,21 +12,18 @@ Example:
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import TypeMismatchError
+from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import TypeKind
 from airflow_hiveacid.storage.values.column_types import TypeNode, arrow_type, row_type, types_from
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
-    from airflow_hiveacid.format.table import Column
 
 OPERATION: Final = "operation"
 ORIGINAL_WRITE_ID: Final = "originalTransaction"

@@ -15,7 +15,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +45,6 @@ from airflow_hiveacid.storage.hashing.java_values import (
 from airflow_hiveacid.storage.hashing.murmur3 import murmur3_bytes, murmur3_words
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.timestamps import seconds_and_nanos
-
-if TYPE_CHECKING:
-    import decimal
-    from collections.abc import Callable, Mapping, Sequence
 
 Hashes = npt.NDArray[np.uint32]
 """One 32-bit hash per row; it is unsigned, so that numpy wraps around silently."""

@@ -7,15 +7,11 @@ module must not read rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from airflow_hiveacid.storage.orc.footer import TypeKind
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.statistics import length_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
 """The target limit of a batch's size, as estimated from the statistics."""

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.types import MAX_PRECISION, TIMESTAMP_LOCAL
 from airflow_hiveacid.storage.orc.compression import DEFAULT_BLOCK_BYTES, Compression
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 MAGIC: Final = b"ORC"
 DEFAULT_SCALE: Final = 10

@@ -12,14 +12,12 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.storage.orc.compression import Compression, compress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The header of a run with a fixed delta: 2 bits kind, 5 bits width (0), 9 bits length - 1.
 _FIXED_DELTA: Final = 0b11 << 14

@@ -15,20 +15,17 @@ import itertools
 import time
 import weakref
 from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 # A file up to this size is read at once, because a Python callback per stream takes longer.
 _WHOLE_BYTES: Final = 256 * 1024

@@ -18,12 +18,10 @@ from __future__ import annotations
 import decimal
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 LONGEST_BOUND_BYTES: Final = 1024
 """The longest string in a footer (ORC's StringStatisticsImpl.MAX_BYTES_RECORDED)."""

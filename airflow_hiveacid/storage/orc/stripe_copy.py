@@ -8,24 +8,19 @@ one stream are in memory at a time. The module must not depend on the meaning of
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
-from airflow_hiveacid.storage.orc.footer import MAGIC
+from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import Content, Stretch, stripe_footer
 from airflow_hiveacid.storage.orc.statistics import restate_bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 DATA: Final = 1
 ROW_INDEX: Final = 6

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -45,9 +46,6 @@ from airflow_hiveacid.storage.orc.splice import (
 )
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # ORC looks for time zone rules in this directory, even for UTC.

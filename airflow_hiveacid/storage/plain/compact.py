@@ -8,30 +8,26 @@ the compaction fails.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.state.small_files import combined
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.plain.written import WrittenRows
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.plain.written import WrittenRows
-    from airflow_hiveacid.storage.stores.staging import Staging
 
 # All timestamps of a Parquet file have the same unit. Spark's unit (microseconds) has a longer
 # range; Hive's unit (nanoseconds) is finer.

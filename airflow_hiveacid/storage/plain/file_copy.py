@@ -8,19 +8,17 @@ from __future__ import annotations
 import posixpath
 import tempfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.stores.filesystem import delete_file, file_errors, make_directory
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.plain.loadable import LoadableFile
 
 _BLOCK_BYTES: Final = 8 << 20
 

@@ -8,23 +8,18 @@ rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.names import parse_directory_name
-from airflow_hiveacid.format.table import READS_ORIGINALS
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import READS_ORIGINALS, Column, FileFormat
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.stores.locations import client_of, locate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import Column, FileFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,12 @@ here. For each format, a separate module, such as `orc_fit`, checks the columns 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from airflow_hiveacid.format.file_fitness import check_alike, check_format
+from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 from airflow_hiveacid.storage.plain.avro.schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 
 
 def check_files_readable(

@@ -11,10 +11,12 @@ on the directory layout of tables.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
+import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -24,16 +26,18 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.names import is_hidden
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
+    ParquetFacts,
     TimestampStorage,
     methods_in,
     read_facts,
@@ -50,15 +54,6 @@ from airflow_hiveacid.storage.stores.locations import (
 from airflow_hiveacid.storage.stores.places import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.plain.parquet.footer import ParquetFacts
 
 _REMEDY: Final = (
     "insert the rows instead: use HiveAcidInsertOperator with these files as the source"

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.row_schema import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import AbortsUnlessClosed
 from airflow_hiveacid.storage.plain.written import WrittenRows
 from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
 from airflow_hiveacid.storage.values.column_types import types_from
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
 
 
 class StreamWriter(AbortsUnlessClosed):

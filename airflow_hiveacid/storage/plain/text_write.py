@@ -8,33 +8,26 @@ rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
-from airflow_hiveacid.format.types import CharType, DecimalType, PrimitiveType
+from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.types import CharType, DecimalType, HiveType, PrimitiveType
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
-from airflow_hiveacid.storage.plain.text_form import is_in_text, spelling
+from airflow_hiveacid.storage.plain.text_form import TextForm, is_in_text, spelling
 from airflow_hiveacid.storage.plain.text_rows import LONGEST_LINE_BYTES
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.char_text import padded
-from airflow_hiveacid.storage.values.column_types import types_from
+from airflow_hiveacid.storage.values.column_types import TypeNode, types_from
 from airflow_hiveacid.storage.values.hive_text import date_texts, double_texts, timestamp_texts
 from airflow_hiveacid.storage.values.limits import fit_texts
 from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.format.types import HiveType
-    from airflow_hiveacid.storage.plain.text_form import TextForm
-    from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _LINE_ENDS: Final = ("\n", "\r")
 # At the start of a file, readers interpret this character as a byte order mark.

@@ -23,10 +23,13 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat
@@ -39,6 +42,8 @@ from airflow_hiveacid.storage.acid.write.orc_file import (
 )
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain.avro.write import AvroWriter
 from airflow_hiveacid.storage.plain.parquet.fit import holds
 from airflow_hiveacid.storage.plain.parquet.footer import PROLEPTIC_DAYS, WRITER_ZONE
@@ -47,19 +52,9 @@ from airflow_hiveacid.storage.plain.text_write import TextWriter
 from airflow_hiveacid.storage.plain.written import WrittenRows
 from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
-from airflow_hiveacid.storage.values.column_types import row_type, types_from
+from airflow_hiveacid.storage.values.column_types import TypeNode, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 # One row group is held in memory. While the row group is written, a second copy exists.

@@ -29,9 +29,9 @@ import logging
 import posixpath
 import re
 import time
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from pyarrow import fs as pafs
 
@@ -60,9 +60,6 @@ from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _NOTE: Final = "_changes.json"
 _NOTE_VERSION: Final = 1

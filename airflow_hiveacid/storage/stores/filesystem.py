@@ -11,9 +11,10 @@ import os
 import posixpath
 import stat
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -31,9 +32,6 @@ from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ASIDE_PREFIX: Final = "_tmp_"
 """The name prefix of temporary files that `write_new` creates; a killed writer leaves its file

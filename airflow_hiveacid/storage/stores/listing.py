@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import posixpath
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pyarrow import fs as pafs
 
@@ -23,15 +24,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.names import METADATA_FILE, is_below_hidden, is_hidden
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from airflow_hiveacid.format.table import PartitionInfo
 
 _LISTING_ATTEMPTS: Final = 5
 # Up to this many directories are listed without threads. Most partitions contain fewer directories,

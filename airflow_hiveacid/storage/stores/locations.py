@@ -18,7 +18,8 @@ import functools
 import importlib.util
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -32,9 +33,6 @@ from airflow_hiveacid.storage.stores.given_settings import (
 from airflow_hiveacid.storage.stores.hdfs.connect import open_hdfs
 from airflow_hiveacid.storage.stores.s3.client import open_client
 from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)\Z", re.DOTALL)
 HADOOP_SCHEMES: Final = frozenset({"hdfs", "viewfs"})

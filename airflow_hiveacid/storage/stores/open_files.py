@@ -8,10 +8,7 @@ from __future__ import annotations
 import errno
 import io
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 
 class FileReader(ABC):

@@ -6,16 +6,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from airflow_hiveacid.format.records.cleaning import LeftUpload
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import publishes_files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def open_uploads(location: str) -> tuple[LeftUpload, ...]:

@@ -24,9 +24,10 @@ Example:
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import (
     DirectoryExistsError,
@@ -41,6 +42,7 @@ from airflow_hiveacid.format.names import (
     DeltaName,
     staging_directory,
 )
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
@@ -67,11 +69,6 @@ from airflow_hiveacid.storage.stores.traits import (
     renames_directories,
     traits_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import TableInfo
 
 log = logging.getLogger("hiveacid")
 

@@ -9,13 +9,11 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

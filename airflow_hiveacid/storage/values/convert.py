@@ -13,16 +13,18 @@ import enum
 import functools
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     parse_type,
 )
-from airflow_hiveacid.storage.orc.footer import OrcCalendar
+from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, OrcType
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
 from airflow_hiveacid.storage.values.calendars import is_hybrid, may_have_old_days
 from airflow_hiveacid.storage.values.converters import (
@@ -33,17 +35,11 @@ from airflow_hiveacid.storage.values.converters import (
     nulls,
     read_type,
 )
+from airflow_hiveacid.storage.values.time_zones import TimeZone
 from airflow_hiveacid.storage.values.timestamps import (
     TimestampForm,
     may_overflow,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
 
 _log: Final = logging.getLogger(__name__)
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")

@@ -43,6 +43,7 @@ from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, to_prolept
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.promotion import OutOfRangeError, fit_length, promote
+from airflow_hiveacid.storage.values.time_zones import TimeZone
 from airflow_hiveacid.storage.values.timestamps import (
     PAIR_TYPE,
     TimestampForm,
@@ -55,8 +56,6 @@ from airflow_hiveacid.storage.values.timestamps import (
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
 
 _DATED: Final = frozenset({TypeKind.DATE}) | TIMESTAMP_KINDS
 _STRINGS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})

@@ -31,16 +31,19 @@ Example:
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, CharType, PrimitiveType, VarcharType
 from airflow_hiveacid.storage.values.char_text import longest, padded, unpadded
+from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.timestamps import (
     NANOS_A_SECOND,
     NANOSECONDS_REACH_S,
@@ -48,14 +51,7 @@ from airflow_hiveacid.storage.values.timestamps import (
     seconds_and_nanos,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from airflow_hiveacid.storage.values.column_types import TypeNode
-
-    Longs = npt.NDArray[np.int64]
+Longs = npt.NDArray[np.int64]
 
 _UNADJUSTED_NANOS: Final = 999_999
 _OFFSET_BYTES: Final = 4

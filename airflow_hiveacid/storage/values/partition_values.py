@@ -14,11 +14,13 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.format.types import (
     CharType,
     DecimalType,
@@ -28,11 +30,6 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.values.promotion import promote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from airflow_hiveacid.format.table import Column, PartitionName
 
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 _SHORT_INTEGER: Final = re.compile(r"0|-?[1-9]\d{0,8}", re.ASCII)

@@ -18,8 +18,9 @@ import datetime as dt
 import decimal
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -43,9 +44,6 @@ from airflow_hiveacid.storage.values.hive_text import (
     timestamp_texts,
 )
 from airflow_hiveacid.storage.values.timestamps import NANOS, PAIR_TYPE, SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 
 class OutOfRangeError(ValueError):

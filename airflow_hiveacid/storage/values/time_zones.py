@@ -30,17 +30,15 @@ import functools
 import re
 import struct
 import zoneinfo
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _Ints = npt.NDArray[np.int64]
 

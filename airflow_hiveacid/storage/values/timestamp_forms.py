@@ -6,7 +6,8 @@ functions take and return Arrow arrays that differ only in timestamps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,6 @@ from airflow_hiveacid.storage.values.timestamps import (
     UNITS_A_SECOND,
     seconds_and_nanos,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _MICROS_A_SECOND: Final = UNITS_A_SECOND["us"]
 _NANOS_A_MICRO: Final = NANOS_A_SECOND // _MICROS_A_SECOND

@@ -10,21 +10,18 @@ not fit into this form, the module raises an error. The module never changes a v
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.values.calendars import to_proleptic_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
+from airflow_hiveacid.storage.values.time_zones import TimeZone
 
 SECONDS: Final = "seconds"
 NANOS: Final = "nanos"

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, least_key
 from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS, ROOT_NAMES
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import client_of
-
-if TYPE_CHECKING:
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _FIRST_ROW: Final = RowId(0)
 _BEFORE_ALL: Final = WriteId(0)

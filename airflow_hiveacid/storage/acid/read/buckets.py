@@ -8,22 +8,17 @@ have files. This module must not read rows of the table.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import BucketFileName, OriginalFileName, parse_file_name
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.dangling import buckets_read, require_rows
 from airflow_hiveacid.storage.acid.read.files import RootFiles, roots_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from airflow_hiveacid.format.ids import BucketId, WriteId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
+from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

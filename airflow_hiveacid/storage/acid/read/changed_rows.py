@@ -17,32 +17,26 @@ were deleted in the range. The module reads only the stripes that may contain th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
+from airflow_hiveacid.storage.acid.identity import Keys, Mask, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 from airflow_hiveacid.storage.acid.read.old_rows import Stripes
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, meeting
+from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds, bounds_of, meeting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
-    from airflow_hiveacid.storage.acid.identity import Mask
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
-
-    Ints = npt.NDArray[np.int64]
-    ReadStripes = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
+Ints = npt.NDArray[np.int64]
+ReadStripes = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]
 
 _ALIVE: Final = -1
 _NONE: Final = Keys(*(np.empty(0, dtype=np.int64) for _ in range(3)))

@@ -15,28 +15,24 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import DanglingDeleteError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from collections.abc import Set as AbstractSet
-
-    import numpy.typing as npt
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 
 _log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ an update event in a base is the current version of its row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -29,14 +30,11 @@ from airflow_hiveacid.storage.acid.row_schema import (
     ORIGINAL_WRITE_ID,
     Operation,
 )
+from airflow_hiveacid.storage.orc.footer import OrcTail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     import numpy.typing as npt
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _EXPECTED: Final[Mapping[FileKind, Operation]] = {
     FileKind.DATA: Operation.INSERT,

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import (
@@ -28,25 +31,18 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
+from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
 from airflow_hiveacid.storage.acid.read.acid_file import (
     AcidFile,
     FileKind,
     SyntheticIdentity,
 )
-from airflow_hiveacid.storage.acid.read.footer_facts import Footers
+from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.locations import client_of, locate
 from airflow_hiveacid.storage.stores.traits import traits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
-    from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts
 
 _BIG_ENDIAN_LONG: Final = struct.Struct(">q")
 _BEFORE_ALL: Final = WriteId(0)

@@ -8,8 +8,10 @@ this list to investigate faults.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import BucketId
@@ -19,7 +21,9 @@ from airflow_hiveacid.format.names import (
     OriginalFileName,
     parse_file_name,
 )
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
 from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
@@ -30,16 +34,7 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.acid_state import AcidState
-    from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
-
-    RowsOf = Callable[[pafs.FileSystem, str, int], int]
+RowsOf = Callable[[pafs.FileSystem, str, int], int]
 
 
 def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:

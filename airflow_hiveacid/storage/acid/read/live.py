@@ -6,19 +6,19 @@ by row identity. This module must not depend on which files belong together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from airflow_hiveacid.storage.acid.merge import merge_sorted, subtract_deletes, visible_events
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.storage.acid.merge import (
+    Batches,
+    merge_sorted,
+    subtract_deletes,
+    visible_events,
+)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.storage.acid.merge import Batches
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-
-    ReadFile = Callable[[AcidFile], Batches]
+ReadFile = Callable[[AcidFile], Batches]
 
 
 def visible_in(

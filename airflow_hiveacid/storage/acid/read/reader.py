@@ -11,9 +11,10 @@ occurs. This module must not depend on which files are visible (`files`) or whic
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedFileError,
 )
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.acid.read.acid_file import (
@@ -42,6 +44,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
     root_schema,
 )
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.view import (
     DEFAULT_BATCH_ROWS,
     ColumnView,
@@ -51,12 +54,6 @@ from airflow_hiveacid.storage.orc.view import (
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 # An event takes 28 bytes in memory. Sorting takes another 28 bytes.
 _MOST_UNORDERED: Final = 4_000_000

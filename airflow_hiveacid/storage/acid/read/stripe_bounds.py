@@ -7,18 +7,13 @@ of a range are inclusive. No rows are read.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_hiveacid.format.ids import LONG_MAX
-from airflow_hiveacid.storage.acid.identity import LONG_MIN
+from airflow_hiveacid.storage.acid.identity import LONG_MIN, Key
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from airflow_hiveacid.storage.acid.identity import Key
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.orc.footer import OrcTail
 
 KeyBounds = tuple[tuple[int, int] | None, ...]
 """Least and greatest value of each identity column of one stripe; None if unknown."""

@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
-from airflow_hiveacid.storage.orc.footer import TypeKind, Writer
+from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind, Writer
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, writer_time_zones
-from airflow_hiveacid.storage.values.time_zones import zone_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.time_zones import TimeZone
+from airflow_hiveacid.storage.values.time_zones import TimeZone, zone_of
 
 _KNOWN_TO_ARROW: Final = frozenset({"UTC", "GMT"})
 _log: Final = logging.getLogger(__name__)

@@ -6,19 +6,15 @@ columns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_hiveacid.storage.acid.read.acid_file import SyntheticIdentity
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, Operation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.storage.acid.read.acid_file import SyntheticIdentity
-    from airflow_hiveacid.storage.orc.footer import StripeInfo
+from airflow_hiveacid.storage.orc.footer import StripeInfo
 
 
 def numbered(

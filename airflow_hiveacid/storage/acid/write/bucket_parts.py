@@ -8,13 +8,18 @@ the bucket's file (`SplitCompaction.rest`). So a stripe that can be copied is co
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.storage.acid.identity import KeyRange
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
+    BucketCompaction,
+    CompactedFile,
     rows_to_decode,
     stripes_to_copy,
     write_file,
@@ -26,15 +31,7 @@ from airflow_hiveacid.storage.acid.write.key_ranges import (
 )
 from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe, between
 from airflow_hiveacid.storage.stores.locations import locate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.storage.acid.identity import KeyRange
-    from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
-    from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.staging import Staging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,15 +15,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     HiveAcidError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import RowId
+from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     PrimitiveType,
 )
@@ -46,6 +51,8 @@ from airflow_hiveacid.storage.acid.write.tail import (
     plain_types,
     whole_tail,
 )
+from airflow_hiveacid.storage.orc.compression import Compression
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.statistics import as_dates, merge_stripes, restate_bounds
@@ -66,18 +73,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.ids import BucketProperty, WriteId
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.orc.compression import Compression
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2

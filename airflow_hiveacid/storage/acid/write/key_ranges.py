@@ -9,18 +9,14 @@ rows of its stripes to its range, so a stripe may belong to several parts.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_hiveacid.storage.acid.identity import Key, KeyRange
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, end_keys
 from airflow_hiveacid.storage.acid.write.whole_stripes import least_length
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

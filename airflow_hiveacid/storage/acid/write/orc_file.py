@@ -11,28 +11,23 @@ from __future__ import annotations
 import abc
 import contextlib
 import posixpath
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+from types import TracebackType
+from typing import Final, Generic, Self, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.row_encoder import RowEncoder
-from airflow_hiveacid.storage.orc.encoders import ArrowEncoder, StripeSink, WriterOptions
+from airflow_hiveacid.storage.orc.encoders import ArrowEncoder, Encoder, StripeSink, WriterOptions
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter, stripe_content
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
-from airflow_hiveacid.storage.values.column_types import is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    import pyarrow as pa
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.storage.orc.encoders import Encoder
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode, is_text
 
 _Key = TypeVar("_Key")
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.storage.values.char_text import is_utf8
+from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.limits import used_items
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_nanos
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _DECIMAL_BYTES: Final = 16
 

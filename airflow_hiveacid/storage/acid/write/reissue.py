@@ -11,9 +11,12 @@ from __future__ import annotations
 import contextlib
 import posixpath
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_COLUMN_IDS,
     OPERATION_COLUMN_ID,
@@ -22,7 +25,7 @@ from airflow_hiveacid.storage.acid.row_schema import (
 )
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.runs import RunLayout, Series, column_of_runs
+from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.stripe_copy import (
     DATA,
     ROW_INDEX,
@@ -39,12 +42,6 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.storage.orc.runs import RunColumn
 
 # The columns of the original and the current write ID.
 _CHANGED: Final = (IDENTITY_COLUMN_IDS[0], ROW_COLUMN_ID - 1)

@@ -10,7 +10,11 @@ contain stripes of both. This module must not depend on files or on the meaning 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.types import (
@@ -30,14 +34,7 @@ from airflow_hiveacid.storage.orc.encoders import (
     WriterOptions,
 )
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode
 
 
 class RowEncoder:

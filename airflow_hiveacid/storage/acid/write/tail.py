@@ -10,9 +10,11 @@ this field. Trino requires this value, and recognizes our ACID files by `hive.ac
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -40,13 +42,7 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.statistics import keep_lengths_only, merge_stripes, restate_bounds
-from airflow_hiveacid.storage.values.column_types import row_type, types_from
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.column_types import TypeNode, row_type, types_from
 
 _ACID_VERSION: Final = b"2"
 

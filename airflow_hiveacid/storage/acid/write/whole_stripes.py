@@ -10,44 +10,38 @@ if every small stripe were copied. `least_length` bounds their number.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import LONG_MAX, BucketProperty
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import identity_at
-from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Keys, current_write_ids
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.live import visible_in
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, end_keys
-from airflow_hiveacid.storage.acid.row_schema import OPERATION_COLUMN_ID, Operation
+from airflow_hiveacid.storage.acid.row_schema import (
+    OPERATION_COLUMN_ID,
+    Operation,
+    RecordIdentifier,
+)
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
-from airflow_hiveacid.storage.orc.footer import OrcCalendar
-from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail
+from airflow_hiveacid.storage.orc.stripe_copy import StripeContent, stripe_content
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.identity import Key, KeyRange
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-    from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
-    from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.orc.footer import OrcTail
-    from airflow_hiveacid.storage.orc.stripe_copy import StripeContent
 
 LARGE_BYTES: Final = 8 << 20
 """The length from which a stripe is copied, regardless of how many stripes the result has."""

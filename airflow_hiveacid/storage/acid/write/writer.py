@@ -24,14 +24,19 @@ Example:
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import (
     InvalidNameError,
     TypeMismatchError,
 )
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import (
     EventCheck,
     delete_events,
@@ -49,21 +54,12 @@ from airflow_hiveacid.storage.acid.row_schema import (
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
 from airflow_hiveacid.storage.acid.write.python_values import undecodable
 from airflow_hiveacid.storage.acid.write.tail import AcidFacts, compose_tail, copied_part
+from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.limits import fit_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.ids import BucketId
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 __all__ = [
     "AcidFileWriter",

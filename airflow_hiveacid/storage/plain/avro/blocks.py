@@ -10,15 +10,13 @@ from __future__ import annotations
 import bz2
 import io
 import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyarrow as pa
 
 from airflow_hiveacid.storage.plain.avro.schema import cramjam
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    import pyarrow as pa
 
 SNAPPY: Final = "snappy"
 SYNC_BYTES: Final = 16

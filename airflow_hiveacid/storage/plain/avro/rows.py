@@ -14,14 +14,18 @@ import json
 import struct
 import sys
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -35,10 +39,12 @@ from airflow_hiveacid.format.types import (
 from airflow_hiveacid.storage.plain.avro.blocks import (
     CODECS,
     SNAPPY,
+    Block,
     BoundedSource,
     blocks_of,
 )
-from airflow_hiveacid.storage.plain.avro.schema import cramjam, fastavro, why_not
+from airflow_hiveacid.storage.plain.avro.schema import Schema, cramjam, fastavro, why_not
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
@@ -50,17 +56,6 @@ from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import ModuleType
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.plain.avro.blocks import Block
-    from airflow_hiveacid.storage.plain.avro.schema import Schema
-    from airflow_hiveacid.storage.plain.files import PlainFile
 
 WRITER_ZONE: Final = "writer.time.zone"
 IS_PROLEPTIC: Final = "writer.proleptic"

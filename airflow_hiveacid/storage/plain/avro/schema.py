@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, UnsupportedTableError
-from airflow_hiveacid.format.table import FileFormat
+from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, Storage, TableInfo
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -29,12 +31,6 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import ModuleType
-
-    from airflow_hiveacid.format.table import Column, PartitionInfo, Storage, TableInfo
 
 Schema = Any  # parsed JSON: a string, a list (a union) or a mapping
 

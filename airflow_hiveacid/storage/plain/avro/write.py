@@ -8,28 +8,23 @@ differently.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.format.table import FileFormat, Storage
+from airflow_hiveacid.format.table import Column, FileFormat, Storage
 from airflow_hiveacid.storage.plain.avro.rows import IS_PROLEPTIC, OF_OLD_ZONES, WRITER_ZONE
 from airflow_hiveacid.storage.plain.avro.schema import check_avro, fastavro, schema_of
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.limits import fit_texts
 from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyarrow import fs as pafs
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.values.column_types import TypeNode
 
 _OLDEST: Final = {pa.timestamp("us"): SWITCHOVER_DAY * 86_400_000_000, pa.date32(): SWITCHOVER_DAY}
 # The metadata that Hive 4.0.1 writes. Days since 1582-10-15 are the same in all calendars.

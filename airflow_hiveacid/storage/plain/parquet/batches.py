@@ -6,15 +6,13 @@ types.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 # The buffer size of each column that is read; there may be thousands of columns.
 _BUFFER_BYTES: Final = 256 << 10

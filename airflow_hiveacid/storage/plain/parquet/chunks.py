@@ -8,18 +8,16 @@ This module must not depend on Hive types.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    _Fields: TypeAlias = Mapping[int, Callable[[int], int]]
+_Fields: TypeAlias = Mapping[int, Callable[[int], int]]
 
 # Field numbers in parquet.thrift.
 _ROW_GROUPS: Final = 4

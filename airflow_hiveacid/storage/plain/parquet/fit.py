@@ -6,7 +6,8 @@ module must not read values.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,9 +24,6 @@ from airflow_hiveacid.format.types import (
 )
 from airflow_hiveacid.storage.plain.parquet.footer import OLD_RULES, ParquetFacts, TimestampStorage
 from airflow_hiveacid.storage.values.column_types import arrow_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _WIDER: Final = {

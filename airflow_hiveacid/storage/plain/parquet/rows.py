@@ -8,13 +8,16 @@ the table than in the file. A file is refused if the meaning of a value is ambig
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     ArrayType,
     CharType,
@@ -25,6 +28,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
     parse_type,
 )
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.batches import batches_of, open_parquet
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks
 from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
@@ -42,6 +46,7 @@ from airflow_hiveacid.storage.values.calendars import (
 )
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.limits import Longs
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.time_zones import civil_zone_of
 from airflow_hiveacid.storage.values.timestamps import (
@@ -51,15 +56,6 @@ from airflow_hiveacid.storage.values.timestamps import (
     in_form,
     seconds_and_nanos,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow.parquet as pq
-
-    from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.plain.files import PlainFile
-    from airflow_hiveacid.storage.values.limits import Longs
 
 _NANOS_A_MICRO: Final = 1_000
 _TIMESTAMP: Final = PrimitiveType("timestamp")

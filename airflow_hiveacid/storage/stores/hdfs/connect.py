@@ -18,8 +18,9 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+from collections.abc import Mapping, MutableMapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyarrow import fs as pafs
 
@@ -35,9 +36,6 @@ from airflow_hiveacid.storage.stores.hdfs.client import root_uri
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import ANSWER_S, HdfsHandler
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
 
 _USER: Final = "HADOOP_USER_NAME"
 _SPARK_USER: Final = "SPARK_USER"

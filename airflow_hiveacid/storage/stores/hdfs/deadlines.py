@@ -21,10 +21,8 @@ import signal
 import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import Final
 
 NO_KEY: Final[int] = getattr(errno, "ENOKEY", 126)
 """The error number for an encrypted file without a key; only Linux defines this number."""

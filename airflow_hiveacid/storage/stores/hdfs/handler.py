@@ -12,12 +12,19 @@ from __future__ import annotations
 import errno
 import io
 import posixpath
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.storage.stores.hdfs.client import (
+    FileSink,
+    FileSource,
+    FileStatus,
+    HdfsClient,
+)
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.streams import (
@@ -26,16 +33,6 @@ from airflow_hiveacid.storage.stores.hdfs.streams import (
     HdfsReader,
     HdfsWriter,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_hiveacid.storage.stores.hdfs.client import (
-        FileSink,
-        FileSource,
-        FileStatus,
-        HdfsClient,
-    )
 
 HDFS_NATIVE: Final = "hdfs-native"
 """The type name of this file system; pyarrow adds the prefix `py::`."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at run time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
-from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.conversion import (
-    Move,  # noqa: TC001 - the codec reads hints at run time
+    Move,
 )
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
@@ -31,9 +31,6 @@ from airflow_hiveacid.storage.stores.notes.json_files import (
     read_note,
 )
 from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _NAME: Final = "_conversion.json"
 _COPY: Final = re.compile(r"_copy_[0-9]+\Z")

@@ -22,13 +22,17 @@ import logging
 import random
 import re
 import uuid
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.storage.stores.filesystem import (
     ASIDE_PREFIX,
     delete_file,
@@ -47,13 +51,6 @@ from airflow_hiveacid.storage.stores.notes.json_files import (
 )
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo, TableRef
 
 _VERSION: Final = 2
 # Checking this many entries takes a job one or two seconds. Each job adds two entries.

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from collections.abc import Mapping
+from typing import Final, TypeVar, cast
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
 from airflow_hiveacid.format.table import PartitionName, TableRef
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HIDDEN_DIRECTORY: Final = "_hiveacid"
 """This provider's directory below a table's location."""

@@ -10,13 +10,15 @@ are lost.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError
-from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
@@ -27,11 +29,6 @@ from airflow_hiveacid.storage.stores.notes.json_files import (
     read_note,
     table_digest,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.format.table import PartitionName, TableInfo
 
 _SEEN: Final = "_seen_"
 _COMPACTION: Final = "_compaction_"

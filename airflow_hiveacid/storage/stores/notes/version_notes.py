@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
@@ -24,7 +25,8 @@ from airflow_hiveacid.format.records.keeping import (
     Reset,
     Tag,
 )
-from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
     exists,
@@ -42,12 +44,6 @@ from airflow_hiveacid.storage.stores.notes.json_files import (
     table_digest,
 )
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-
-    from airflow_hiveacid.format.state.directories import FileEntry
-    from airflow_hiveacid.format.table import TableInfo
 
 _VERSION: Final = 1
 _COMMITS: Final = "_commit"

@@ -7,9 +7,12 @@ The module must not depend on the purpose of objects.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
-from airflow_hiveacid.storage.stores.s3.client import content_md5
+from airflow_hiveacid.storage.stores.s3.client import S3Client, content_md5
 from airflow_hiveacid.storage.stores.s3.errors import (
     MISSING,
     NO_UPLOAD,
@@ -17,13 +20,6 @@ from airflow_hiveacid.storage.stores.s3.errors import (
     code_of,
     s3_errors,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    from airflow_hiveacid.storage.stores.s3.client import S3Client
 
 _MARK: Final = "hiveacid-attempt"
 """The entry of an object's metadata that identifies its writer."""

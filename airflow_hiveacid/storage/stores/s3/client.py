@@ -20,14 +20,12 @@ import base64
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores.given_settings import JVM_KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 S3_BY_BOTO3: Final = "s3-boto3"
 """The type name of this file system; pyarrow adds the prefix `py::`."""

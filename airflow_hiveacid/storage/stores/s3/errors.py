@@ -7,14 +7,13 @@ each errno to one of our error classes. Only temporary failures can be retried.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.storage.stores.s3.client import NO_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from botocore import exceptions as boto
 
 MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})

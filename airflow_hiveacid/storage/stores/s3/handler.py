@@ -8,22 +8,18 @@ until the driver publishes it. Nothing is renamed.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_of
-from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload
+from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload, S3Bucket, StoredObject
 from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
 from airflow_hiveacid.storage.stores.s3.streams import AttemptWriter, S3Reader, S3Writer
 from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket, StoredObject
 
 _FOLDER: Final = "_$folder$"
 """The ending of a key that marks a directory; older tools create such keys."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 import errno
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from airflow_hiveacid.format.codec import Codec
 from airflow_hiveacid.storage.stores.s3.bucket import (
-    Part,  # noqa: TC001 - the codec reads hints at run time
+    Part,
+    S3Bucket,
 )
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.storage.stores.s3.bucket import S3Bucket
 
 _CODEC: Final = Codec()
 
