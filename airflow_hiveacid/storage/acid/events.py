@@ -76,10 +76,6 @@ def delete_events(
         write_id: The deleting transaction's write ID.
         columns: The table's columns. These columns determine the type of the column `row`, whose
             values are NULL.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
     """
     row = row_type(columns)
     count = identity.num_rows

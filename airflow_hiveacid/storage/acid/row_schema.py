@@ -93,12 +93,7 @@ class RecordIdentifier(NamedTuple):
 
 
 def acid_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Return the six root columns of every ACID file, with names and types as Hive writes them.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
-    """
+    """Return the six root columns of every ACID file, with names and types as Hive writes them."""
     return root_schema(row_type(columns))
 
 
@@ -108,11 +103,7 @@ def root_schema(row: pa.StructType) -> pa.Schema:
 
 
 def type_tree(columns: Sequence[Column]) -> tuple[TypeNode, ...]:
-    """Return the types of all columns with their ORC column IDs, counted depth first from 7.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-    """
+    """Return the types of all columns with their ORC column IDs, counted depth first from 7."""
     return types_from(columns, ROW_COLUMN_ID + 1)
 
 
@@ -125,8 +116,6 @@ def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType
 
     Raises:
         TypeMismatchError: a column's name or type differs.
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
     """
     names = tuple(column.name for column in columns)
     if not pa.types.is_struct(actual) or tuple(field.name for field in actual) != names:

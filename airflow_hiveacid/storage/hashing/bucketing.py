@@ -66,10 +66,6 @@ def bucket_ids(
         types: The types of these columns.
         num_buckets: The table's number of buckets, at least 1.
         version: The table property `bucketing_version`: 1 or 2.
-
-    Raises:
-        UnsupportedTableError: Hive's hash of a type cannot be computed, or the version is not 1 or
-            2.
     """
     hashes = row_hashes(arrays, types, version)
     # Hive takes the low 31 bits of a negative hash, not its absolute value (getBucketNumber).
@@ -77,11 +73,7 @@ def bucket_ids(
 
 
 def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: int) -> Hashes:
-    """Return Hive's hash of each row over these columns, before the modulo by the bucket count.
-
-    Raises:
-        UnsupportedTableError: see `bucket_ids`.
-    """
+    """Return Hive's hash of each row over these columns, before the modulo by the bucket count."""
     for type_ in types:
         check_hashable(type_, version)
     total: Hashes = np.zeros(len(arrays[0]), np.uint32)

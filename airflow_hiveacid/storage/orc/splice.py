@@ -185,22 +185,13 @@ def _cut(piece: Content, start: int, stop: int) -> Content:
 
 
 def stripe_footer(source: OpenedFile, tail: OrcTail, stripe: pb.Stripe) -> pb.StripeFooter:
-    """Read the footer of one stripe.
-
-    Raises:
-        CorruptFileError: the footer is damaged.
-    """
+    """Read the footer of one stripe."""
     start = stripe.offset + stripe.index_length + stripe.data_length
     return parse_stripe_footer(tail, source.read_at(stripe.footer_length, start))
 
 
 def parse_stripe_footer(tail: OrcTail, section: bytes) -> pb.StripeFooter:
-    """Return the footer of a stripe from its bytes.
-
-    Raises:
-        CorruptFileError: the footer is damaged.
-        UnsupportedFileError: the compression of the file is unknown.
-    """
+    """Return the footer of a stripe from its bytes."""
     plain = decompress(
         section, tail.postscript.compression, tail.compression_block_bytes, path=tail.path
     )
@@ -233,9 +224,6 @@ def in_utc(
 
     Returns:
         The pieces of the new file without its tail, and the new footer.
-
-    Raises:
-        CorruptFileError: a stripe footer is damaged.
     """
     pieces: list[Content] = [_HEADER]
     footer = pb.Footer()

@@ -105,11 +105,7 @@ def with_row_index(
     stream: StripeStream,
     restate: Callable[[pb.ColumnStatistics], bool],
 ) -> StripeStream:
-    """Apply `restate` to a row index's statistics; return `stream` itself if nothing changes.
-
-    Raises:
-        CorruptFileError: the row index is damaged.
-    """
+    """Apply `restate` to a row index's statistics; return `stream` itself if nothing changes."""
     content, path = stream.content, tail.path
     stored = content if isinstance(content, bytes) else _read(source, content, path)
     kind, block_bytes = tail.compression, tail.compression_block_bytes
@@ -146,10 +142,6 @@ class StripeWriter:
         """Write one stripe with streams from `source`; return its entry for the new footer.
 
         The bounds in the row indexes are made right for every reader (`restate_bounds`).
-
-        Raises:
-            CorruptFileError: the source ends before one of its streams ends, or a row index is
-                damaged.
         """
         streams = sorted(_with_right_bounds(source, tail, content), key=lambda s: not s.is_index)
         footer = pb.StripeFooter(columns=content.encodings)

@@ -80,8 +80,6 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
             size.
 
     Raises:
-        CorruptFileError: the file is not an ORC file, or its tail contradicts itself or the file's
-            length.
         UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
             The error is also raised if a writer has the file open, and the store's client cannot
             read flushed bytes.
@@ -136,7 +134,6 @@ def parse_tail(
     Raises:
         CorruptFileError: the bytes do not end with a tail, or the tail contradicts itself or
             `file_length`.
-        UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
     """
     postscript, end = _postscript(path, data, beginning)
     if _tail_length(path, postscript, end, len(data)) > len(data):
@@ -261,10 +258,7 @@ def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
 def _check_counts(path: str, footer: pb.Footer, metadata: pb.Metadata, file_length: int) -> None:
     """Check that no item occurs more often than is possible in a file of this length.
 
-    Raises:
-        CorruptFileError: there are too many items. Each stripe needs a footer. Each type needs a
-            name or streams.
-        UnsupportedFileError: the footer has more types than this reader supports.
+    Each stripe needs a footer, and each type needs a name or streams.
     """
     if len(footer.types) > _MOST_TYPES:
         raise UnsupportedFileError(path=path, reason=f"it has more than {_MOST_TYPES} types")

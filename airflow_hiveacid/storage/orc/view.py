@@ -90,11 +90,8 @@ def read_view(
     """Read a view's rows in file order, in batches of at most `batch_rows` rows.
 
     Raises:
-        CorruptFileError: the file cannot be decoded.
         UnsupportedFileError: a map has a NULL key.
         ConfigurationError: decoding needs a time zone database, but it is missing.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
     """
     shown = _shown(tail, view)
     if not shown.footer.rows:
@@ -137,13 +134,7 @@ def shown_scale(scale: int) -> int:
 def writer_time_zones(
     fs: pafs.FileSystem, tail: OrcTail, stripes: Iterable[int]
 ) -> tuple[str, ...]:
-    """Return the writer time zones of these stripes; "" for a stripe without a time zone.
-
-    Raises:
-        CorruptFileError: a stripe footer is damaged.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
-    """
+    """Return the writer time zones of these stripes; "" for a stripe without one."""
     with file_errors("read", tail.path), _opened(fs, tail) as source:
         footers = (stripe_footer(source, tail, tail.footer.stripes[number]) for number in stripes)
         return tuple(footer.writer_time_zone for footer in footers)

@@ -70,7 +70,6 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
     Raises:
         UnsupportedFileError, TypeMismatchError: a value is ambiguous, or cannot be stored
             unchanged; see `require_compactable`.
-        HiveAcidError: see `rows.read_rows` and `write.rows_writer`.
     """
     for file in work.files:
         require_compactable(file)
@@ -88,11 +87,6 @@ def require_compactable(file: PlainFile) -> None:
 
     Hive shows instants of 64 bits in its own time zone, and the merged file would show all readers
     the same time.
-
-    Raises:
-        UnsupportedFileError: see above.
-        CorruptFileError: the file is damaged.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     if file.format is FileFormat.PARQUET and read_facts(file).clock is TimestampStorage.UTC:
         raise UnsupportedFileError(

@@ -28,8 +28,6 @@ def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
 
     Raises:
         SourceUnreadableError: the file has changed since the check.
-        LocationPermissionError: reading the file or writing the target is not permitted.
-        StorageError: reading or writing failed for a different reason.
     """
     fs, target = open_location(uri)
     if not traits_of(fs).renames:

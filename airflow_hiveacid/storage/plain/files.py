@@ -44,11 +44,7 @@ class PlainFile:
 
     @property
     def fs(self) -> pafs.FileSystem:
-        """The current process's client for the file's store.
-
-        Raises:
-            ConfigurationError: the client is missing.
-        """
+        """The current process's client for the file's store."""
         return client_of(self.store)
 
     @property

@@ -29,7 +29,6 @@ def check_files_readable(
     Raises:
         UnsupportedTableError: the format of the files is not supported, or their columns are not
             defined in the metastore.
-        ConfigurationError: the library of the format is not installed.
     """
     check_format(table, storage, parameters)
     check_avro(table, storage, parameters, columns)
@@ -49,7 +48,6 @@ def check_files_writable(
     Raises:
         UnsupportedTableError: a partition has a different storage format than the table, or the
             format cannot store a column of the table.
-        ConfigurationError: the library of the format is not installed.
     """
     check_alike(table, partitions)
     check_avro(table.ref, table.storage, table.parameters, table.columns)

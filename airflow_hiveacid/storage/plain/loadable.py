@@ -95,9 +95,6 @@ def loadable_files(
         SourceNotFoundError: there is no file.
         SourceUnreadableError: the location is inside the table's or the partition's location or
             contains directories, or a file cannot be loaded.
-        ConfigurationError: the location is not an absolute path or URI.
-        LocationPermissionError: reading the location is not permitted.
-        StorageError: reading failed for another reason.
     """
     homes = [table.location, *([] if partition is None else [partition.location])]
     if any(_is_within(location, home) for home in homes):
@@ -200,9 +197,6 @@ def _why_unread(table: TableInfo, uri: str, length: int) -> str | None:
 
     After the load, each read and compaction of the table depends on this reader. The footers prove
     all that it needs, except for the values of timestamps. So all timestamps are read.
-
-    Raises:
-        CorruptFileError: the file is damaged.
     """
     store, path = locate(uri)
     file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)

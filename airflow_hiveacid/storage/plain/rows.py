@@ -56,15 +56,6 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
 
     Returns:
         Non-empty batches, with the column types of `read_schema`.
-
-    Raises:
-        UnknownColumnError: `data_columns` contains a column that the table does not have.
-        UnsupportedTableError: a column has a type that cannot be read.
-        UnsupportedFileError: a column has a type or a value that does not fit, or the file format
-            is not supported.
-        CorruptFileError: the file is damaged.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
     """
     selection = chosen_columns(columns, data_columns)
     rows: Iterator[pa.RecordBatch]

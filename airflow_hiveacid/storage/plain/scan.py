@@ -51,10 +51,6 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later argume
         matching: the rule that finds columns in ORC files.
         state: the files of a past version; by default, the files that `write_ids` and `txns`
             select.
-
-    Raises:
-        HiveAcidError: the location cannot be listed. For other reasons, see `files.plain_files` and
-            `rows.read_rows`.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)

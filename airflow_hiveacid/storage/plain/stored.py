@@ -62,23 +62,14 @@ _LONG: Final = "varchar(65535)"
 
 
 def format_by_content(fs: pafs.FileSystem, path: str) -> FileFormat | None:
-    """Return the format that a file's first bytes show; None if they show no known format.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
-    """
+    """Return the format that a file's first bytes show; None if they show no known format."""
     with file_errors("read", path), fs.open_input_file(path) as file:
         beginning = bytes(file.read(max(map(len, _BEGINNINGS))))
     return next((f for start, f in _BEGINNINGS.items() if beginning.startswith(start)), None)
 
 
 def orc_tail(file: PlainFile) -> OrcTail:
-    """Read the tail of an ORC file.
-
-    Raises:
-        StorageError: see `AcidFile.tail`.
-    """
+    """Read the tail of an ORC file."""
     with file_errors("read", file.path):
         return read_tail(file.fs, file.path, file.length)
 
@@ -94,9 +85,6 @@ def columns_in(file: PlainFile, tail: OrcTail | None) -> tuple[str, ...] | None:
     Args:
         file: the file.
         tail: its tail, if it is an ORC file.
-
-    Raises:
-        StorageError: the file is damaged, or cannot be read.
     """
     if tail is not None:
         return tail.types[tail.column_id(*row_path(tail)) or 0].field_names
@@ -122,9 +110,6 @@ def stored_rows(
 
     Returns:
         Non-empty batches. A delete event without values is no row.
-
-    Raises:
-        HiveAcidError: a row cannot be read; see `read_rows`.
     """
     if file.format is FileFormat.ORC:
         tail = orc_tail(file)
@@ -189,9 +174,6 @@ def why_not_as_defined(
         columns: the columns that the file may have, in the table's order.
         used: the columns to compare.
         is_outside: True if the file is outside the table, so that it may have other columns, too.
-
-    Raises:
-        StorageError: the file is damaged, or cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in used}
     names = [column.name for column in columns]

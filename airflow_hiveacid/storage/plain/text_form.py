@@ -136,9 +136,6 @@ def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = 
     Args:
         table: a table in any format; only text tables are checked.
         partitions: the partitions to which rows may be written.
-
-    Raises:
-        UnsupportedTableError: Hive would read different rows.
     """
     if table.storage.format is not FileFormat.TEXT:
         return

@@ -84,7 +84,6 @@ def text_rows(
         UnsupportedFileError: the compression is not gzip or bzip2, or a type is not supported. The
             same error is raised if lines have different numbers of fields, or if a value is not
             spelled as Hive spells it.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     for name, type_ in types.items():
@@ -118,7 +117,6 @@ def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:
     Raises:
         UnsupportedFileError: a line has fewer or more fields, a field has a control character, or
             readers ignore lines or texts.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     if form.header_lines or form.null_text not in _USUAL_NULLS:
         raise UnsupportedFileError(

@@ -87,7 +87,6 @@ class RowsWriter(Protocol):
         Raises:
             TypeMismatchError: the rows have different types than the columns, or a value cannot be
                 stored.
-            StorageError: writing failed.
         """
 
     def close(self) -> WrittenRows:
@@ -123,8 +122,6 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
     Raises:
         UnsupportedTableError: a column has a type that the format cannot store, or the format is
             OTHER.
-        LocationPermissionError: writing the file is not permitted.
-        StorageError: the file cannot be opened for a different reason.
     """
     label = path if table is None else table
     match format_:

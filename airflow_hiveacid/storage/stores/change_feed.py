@@ -123,16 +123,11 @@ class ChangeFeed:
 
         Raises:
             FeedError: the range's note cannot be read.
-            LocationPermissionError, StorageError: the store cannot be read.
         """
         return next(self._notes(), None)
 
     def written_by(self, job_key: str) -> FeedNote | None:
-        """Return the range that a job wrote; None if it wrote no range, or the range was removed.
-
-        Raises:
-            HiveAcidError: as `last`.
-        """
+        """Return the range that a job wrote; None if there is none, or it was removed."""
         notes = each_in_threads(self._note, sorted(self._begun(), reverse=True))
         return next((n for n in notes if n is not None and n.job_key == job_key), None)
 
@@ -181,7 +176,6 @@ class ChangeFeed:
 
         Raises:
             FeedOvertakenError: a different writer continued from the same version.
-            LocationPermissionError, StorageError: publishing failed for a different reason.
         """
         fs, path = open_location(directory)
         if not traits_of(fs).renames:

@@ -96,12 +96,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def file_errors(action: str, path: str) -> Iterator[None]:
-    """Act like `storage_errors`, and also turn FileNotFoundError into a StorageError.
-
-    Raises:
-        LocationPermissionError: the file system denied the action.
-        StorageError: the file is missing, or the action failed for a different reason.
-    """
+    """Act like `storage_errors`, and also turn FileNotFoundError into a StorageError."""
     with storage_errors(action, path):
         try:
             yield
@@ -132,8 +127,6 @@ def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        LocationPermissionError: reading is not permitted.
-        StorageError: reading failed for another reason.
     """
     with storage_errors("read", path), fs.open_input_stream(path, compression=None) as stream:
         content: bytes = stream.read()
@@ -144,10 +137,6 @@ def write_bytes(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | N
     """Write a small file, replacing an existing file; create missing parent directories.
 
     `like` is as in `open_up`, for the file and for the created directories.
-
-    Raises:
-        LocationPermissionError: writing is not permitted.
-        StorageError: writing failed for another reason.
     """
     make_directory(fs, posixpath.dirname(path), like=like)
     with storage_errors("write", path):
@@ -162,10 +151,6 @@ def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | Non
 
     The function writes the content to a hidden file in the same directory, and renames that file.
     On a store without renames, every new file appears whole. `like` is as in `write_bytes`.
-
-    Raises:
-        LocationPermissionError: writing is not permitted.
-        StorageError: writing failed for another reason.
     """
     if not traits_of(fs).renames:
         write_bytes(fs, path, content, like=like)
@@ -183,10 +168,6 @@ def make_directory(fs: pafs.FileSystem, path: str, *, like: str | None = None) -
     """Create a directory and its missing parents, unless it exists.
 
     `like` is as in `open_up`, for the created directories.
-
-    Raises:
-        LocationPermissionError: creation is not permitted.
-        StorageError: creation failed for another reason.
     """
     missing = []
     if like is not None and fs.type_name == _LOCAL_TYPE:
@@ -237,24 +218,14 @@ def _open_up(path: str, model: os.stat_result) -> None:
 
 
 def exists(fs: pafs.FileSystem, path: str) -> bool:
-    """Return True if there is a file or directory at the path.
-
-    Raises:
-        LocationPermissionError: access is not permitted.
-        StorageError: the file system did not answer.
-    """
+    """Return True if there is a file or directory at the path."""
     with storage_errors("look at", path):
         is_present: bool = fs.get_file_info(path).type != pafs.FileType.NotFound
         return is_present
 
 
 def move(fs: pafs.FileSystem, source: str, target: str) -> None:
-    """Rename a file and replace an existing target; create missing parents of the target.
-
-    Raises:
-        LocationPermissionError: changing the directories is not permitted.
-        StorageError: the source is missing, or renaming failed for a different reason.
-    """
+    """Rename a file and replace an existing target; create missing parents of the target."""
     with file_errors("rename", source):
         fs.create_dir(posixpath.dirname(target), recursive=True)
         fs.move(source, target)
@@ -270,8 +241,6 @@ def rename_directory(fs: pafs.FileSystem, source: str, target: str) -> None:
 
     Raises:
         DirectoryExistsError: the target exists; source and target were not changed.
-        LocationPermissionError: changing the parent is not permitted.
-        StorageError: the source is missing, or renaming failed for a different reason.
     """
     if exists(fs, target):
         raise DirectoryExistsError(path=target)
@@ -295,10 +264,6 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
     then see half a directory. A process that seemed dead could even publish half a directory. So
     the function first renames the directory to a hidden name. A store without renames deletes one
     file at a time, too, but only files that no reader uses.
-
-    Raises:
-        LocationPermissionError: removal is not permitted.
-        StorageError: removal failed for another reason.
     """
     with storage_errors("delete", path):
         try:
@@ -314,12 +279,7 @@ def delete_directory(fs: pafs.FileSystem, path: str) -> None:
 
 
 def delete_file(fs: pafs.FileSystem, path: str) -> None:
-    """Remove a file; do nothing if it is missing.
-
-    Raises:
-        LocationPermissionError: removal is not permitted.
-        StorageError: removal failed for another reason.
-    """
+    """Remove a file; do nothing if it is missing."""
     with storage_errors("delete", path):
         try:
             fs.delete_file(path)
@@ -340,8 +300,6 @@ def check_writable(location: str) -> None:
         LocationNotFoundError: the location does not exist.
         ConfigurationError: the location is a file. The same error is raised if the location is in
             an encryption zone, and no KMS is configured.
-        LocationPermissionError: writing is not permitted.
-        StorageError: writing failed for another reason.
     """
     fs, root = open_location(location)
     with storage_errors("write", location):

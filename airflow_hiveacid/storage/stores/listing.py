@@ -47,9 +47,6 @@ def list_table(location: str) -> Listing:
     Raises:
         LocationNotFoundError: the location does not exist.
         ConfigurationError: the location is not a directory.
-        LocationPermissionError: reading is not permitted.
-        CorruptFileError: a marker file does not have Hive's format.
-        StorageError: the location kept changing.
     """
     fs, root = open_location(location)
     is_kept = traits_of(fs).keeps_directories
@@ -75,21 +72,12 @@ def _kept_changing(location: str) -> StorageError:
 
 
 def list_roots(roots: Sequence[PartitionInfo]) -> list[Listing]:
-    """Return the listing of each root of a table, in the same order.
-
-    Raises:
-        StorageError: a root cannot be listed; see `list_table`.
-    """
+    """Return the listing of each root of a table, in the same order."""
     return each_in_threads(lambda root: list_table(root.location), roots)
 
 
 def files_below(location: str, path: str) -> tuple[FileEntry, ...]:
-    """Return the files that `list_table` would list at or below a path; none if it is missing.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
-    """
+    """Return the files that `list_table` would list at or below a path; none if it is missing."""
     fs, root = open_location(location)
     with storage_errors("list", f"{location}/{path}"):
         try:
@@ -199,12 +187,7 @@ def metadata_text(data_format: str) -> bytes:
 
 
 def list_files(fs: pafs.FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
-    """Return the files with this name prefix, sorted by name; none if the directory is missing.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
-    """
+    """Return the files with this name prefix, sorted by name; none if the directory is missing."""
     with storage_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         return tuple(
@@ -225,10 +208,6 @@ def every_file(location: str) -> tuple[FileEntry, ...]:
 
     If a directory vanishes during the listing, the function repeats the listing, because the
     directory's files may have moved to a directory that was already listed.
-
-    Raises:
-        LocationPermissionError: reading a directory is not permitted.
-        StorageError: listing failed for another reason, or the location kept changing.
     """
     fs, root = open_location(location)
     top = f"{root.rstrip('/')}/"
@@ -247,12 +226,7 @@ def every_file(location: str) -> tuple[FileEntry, ...]:
 
 
 def list_directories(fs: pafs.FileSystem, directory: str) -> tuple[str, ...]:
-    """Return the sorted names of a directory's direct subdirectories; none if it is missing.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
-    """
+    """Return the sorted names of a directory's direct subdirectories; none if it is missing."""
     with storage_errors("list", directory):
         infos = fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         return tuple(sorted(i.base_name for i in infos if i.type == pafs.FileType.Directory))
@@ -262,10 +236,6 @@ def list_levels(location: str, directories: Sequence[str]) -> list[Listing]:
     """Return the direct entries of each directory below a location, hidden ones included.
 
     Paths are relative to the location. The listing of a missing directory is empty.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
     """
     fs, root = open_location(location)
 
@@ -293,10 +263,6 @@ def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
     """Return the total bytes of the files below a directory, and the time of its last change.
 
     The time is in seconds since 1970.
-
-    Raises:
-        LocationPermissionError: reading is not permitted.
-        StorageError: listing failed for another reason.
     """
     with storage_errors("list", directory):
         own = fs.get_file_info(directory)

@@ -74,9 +74,6 @@ def locate(location: str) -> tuple[str, str]:
     Pass the store to `client_of`. The path is not decoded, because the metastore does not escape
     paths like URIs (see Hadoop's class Path). So a `%2F` in the name of a partition directory is
     literal.
-
-    Raises:
-        ConfigurationError: as `open_location`.
     """
     scheme, authority, path = _split(location)
     if scheme == "file":
@@ -95,11 +92,7 @@ def locate(location: str) -> tuple[str, str]:
 
 
 def client_of(store: str) -> pafs.FileSystem:
-    """Return the client of a store; each process creates and keeps its own client.
-
-    Raises:
-        ConfigurationError: the client is missing.
-    """
+    """Return the client of a store; each process creates and keeps its own client."""
     if store == LOCAL_STORE:
         return _local()
     scheme, _, authority = store.partition("://")
@@ -112,11 +105,7 @@ def client_of(store: str) -> pafs.FileSystem:
 
 
 def scheme_of(location: str) -> str:
-    """Return the scheme of a location in lower case; `file` if it has none.
-
-    Raises:
-        ConfigurationError: the location is empty or relative.
-    """
+    """Return the scheme of a location in lower case; `file` if it has none."""
     return _split(location)[0]
 
 

@@ -41,11 +41,7 @@ class FileReader(ABC):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read `size` bytes, or fewer at the end; if `size` is None or negative, read to the end.
-
-        Raises:
-            OSError: reading failed, or returned too few bytes.
-        """
+        """Read `size` bytes, or fewer at the end; if it is None or negative, read to the end."""
         remainder = max(0, self._size_bytes - self._at)
         length = remainder if size is None or size < 0 else min(size, remainder)
         if not length:

@@ -16,12 +16,7 @@ from airflow_hiveacid.storage.stores.traits import publishes_files
 
 
 def open_uploads(location: str) -> tuple[LeftUpload, ...]:
-    """Return all open uploads of all writers below a location.
-
-    Raises:
-        LocationPermissionError: listing is not permitted.
-        StorageError: listing failed for another reason.
-    """
+    """Return all open uploads of all writers below a location."""
     fs, root = open_location(location)
     with storage_errors("list the uploads of", location):
         return tuple(
@@ -35,23 +30,13 @@ def open_uploads(location: str) -> tuple[LeftUpload, ...]:
 
 
 def give_up(location: str, uploads: Sequence[LeftUpload]) -> None:
-    """Abort these uploads; ignore uploads that no longer exist.
-
-    Raises:
-        LocationPermissionError: aborting is not permitted.
-        StorageError: an upload still exists.
-    """
+    """Abort these uploads; ignore uploads that no longer exist."""
     fs, root = open_location(location)
     with storage_errors("abort uploads below", location):
         each_in_threads(lambda u: fs.handler.give_up(f"{root}/{u.path}", u.upload_id), uploads)
 
 
 def give_up_all(location: str) -> None:
-    """Abort every upload below a location; do nothing on a store without uploads.
-
-    Raises:
-        LocationPermissionError: listing or aborting is not permitted.
-        StorageError: an upload still exists.
-    """
+    """Abort every upload below a location; do nothing on a store without uploads."""
     if publishes_files(scheme_of(location)):
         give_up(location, open_uploads(location))

@@ -169,7 +169,6 @@ class Staging:
 
         Raises:
             DirectoryExistsError: a different attempt was accepted before.
-            StorageError: the attempt did not write the file, or moving failed.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
         if not traits_of(fs).renames:
@@ -180,34 +179,19 @@ class Staging:
         return f"{self.path_for(directory)}/{file_name}"
 
     def prepare(self, directory: DirectoryText) -> str:
-        """Create the staged directory with this final name; return its path.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: creation failed for another reason.
-        """
+        """Create the staged directory with this final name; return its path."""
         path = self.path_for(directory)
         make_directory(*open_location(path), like=self._shared_like)
         return path
 
     def add_version_file(self, directory: DirectoryText) -> None:
-        """Write `_orc_acid_version`; every directory of a full-ACID writer contains this file.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: writing failed for another reason.
-        """
+        """Write `_orc_acid_version`; every directory of a full-ACID writer contains this file."""
         self._add(directory, ACID_VERSION_FILE, MARKERS[ACID_VERSION_FILE])
 
     def add_metadata_file(
         self, directory: DirectoryText, data_format: str = COMPACTED_FORMAT
     ) -> None:
-        """Write `_metadata_acid`; it must exist before the base is published (HIVE-24653).
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: writing failed for another reason.
-        """
+        """Write `_metadata_acid`; it must exist before the base is published (HIVE-24653)."""
         self._add(directory, METADATA_FILE, metadata_text(data_format))
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
@@ -224,8 +208,6 @@ class Staging:
 
         Raises:
             DirectoryExistsError: a target exists; it is unchanged.
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: a directory was not built, or renaming failed.
         """
         fs, root = open_location(self.root)
         _, table = open_location(self.location)
@@ -261,7 +243,6 @@ class Staging:
 
         Raises:
             DirectoryExistsError: the directory exists, or another writer is creating it.
-            LocationPermissionError: writing to the location is not permitted.
             StorageError: an attempt did not write one of `files`, or publishing failed. Some files
                 may be visible.
         """
@@ -285,12 +266,7 @@ class Staging:
     def take_back_files(
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
     ) -> None:
-        """Undo a complete or partial `publish_files`; do not touch other writers' files.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: removal failed.
-        """
+        """Undo a complete or partial `publish_files`; do not touch other writers' files."""
         fs, target = open_location(self.final_path(directory))
         store = fs.handler
         for name in reversed(markers):
@@ -305,12 +281,7 @@ class Staging:
         each_in_threads(take_back, files)
 
     def discard(self) -> None:
-        """Remove all files that this attempt has staged; a second call does nothing.
-
-        Raises:
-            LocationPermissionError: writing to the location is not permitted.
-            StorageError: removal failed for another reason.
-        """
+        """Remove all files that this attempt has staged; a second call does nothing."""
         delete_directory(*open_location(self.top))
 
 
@@ -320,7 +291,6 @@ def check_publishable(table: object, location: str) -> None:
     Raises:
         UnsupportedTableError: the location's store is untested, and no setting allows changes on
             it.
-        ConfigurationError: the location is not an absolute path or URI.
     """
     scheme = scheme_of(location)
     if renames_directories(scheme) or publishes_files(scheme):
@@ -350,10 +320,6 @@ def check_renames(table: object, location: str, what: str) -> None:
         table: the table, for the message.
         location: the location to check.
         what: the operation that needs renames. The operation becomes the subject of the message.
-
-    Raises:
-        UnsupportedTableError: the location's store has no renames.
-        ConfigurationError: the location is not an absolute path or URI.
     """
     scheme = scheme_of(location)
     if not renames_directories(scheme):

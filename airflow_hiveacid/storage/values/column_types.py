@@ -97,21 +97,12 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
 
 
 def row_type(columns: Sequence[Column]) -> pa.StructType:
-    """Return the Arrow type of the struct `row`, with the fields in the order of `columns`.
-
-    Raises:
-        InvalidNameError: a type string is not a Hive type.
-        UnsupportedTableError: a column is a union or contains a union.
-    """
+    """Return the Arrow type of the struct `row`, with the fields in the order of `columns`."""
     return pa.struct([(column.name, arrow_type(parse_type(column.type))) for column in columns])
 
 
 def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]:
-    """Return the types of columns, with ORC column IDs counted depth first from `first_id`.
-
-    Raises:
-        InvalidNameError: a type string is not a Hive type.
-    """
+    """Return the types of columns, with ORC column IDs counted depth first from `first_id`."""
     nodes: list[TypeNode] = []
     next_id = first_id
     for column in columns:

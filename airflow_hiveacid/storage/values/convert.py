@@ -111,7 +111,6 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
         is_hives: whether a file without ACID columns was written into an ACID table (`is_hybrid`).
 
     Raises:
-        InvalidNameError: a type string is not a Hive type.
         UnsupportedFileError: a column's type in the file cannot be read as the table's type, or a
             column may have been renamed.
     """

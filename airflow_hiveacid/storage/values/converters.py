@@ -324,11 +324,7 @@ def _proleptic(array: pa.Array) -> pa.Array:
 
 
 def _require_room(tail: OrcTail, column_id: int, name: str) -> None:
-    """Check that 38 digits can hold a column of decimals without precision as Arrow shows them.
-
-    Raises:
-        UnsupportedFileError: the column's statistics do not prove this.
-    """
+    """Check that 38 digits can hold a column of decimals without precision as Arrow shows them."""
     statistics = tail.statistics(column_id) if tail.row_index_stride else None
     if statistics is not None and statistics.HasField("values") and not statistics.values:
         return  # every value is NULL
@@ -354,11 +350,7 @@ def _whole_digits(bound: str) -> float:
 
 
 def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: HiveType, name: str) -> Convert:
-    """Return the conversion of decimals without precision; they are shown with one more digit.
-
-    Raises:
-        UnsupportedFileError: the wanted type may keep more digits than are shown.
-    """
+    """Return the conversion of decimals without precision; they are shown with one more digit."""
     if not (isinstance(wanted, DecimalType) and wanted.scale <= type_.scale):
         raise UnsupportedFileError(
             path=source.tail.path,

@@ -146,11 +146,7 @@ def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def _known_times(pairs: pa.Array) -> pa.Array:
-    """Return the pairs with NULL in both fields of each NULL pair.
-
-    Raises:
-        OutOfRangeError: a timestamp is before 1582-10-15.
-    """
+    """Return the pairs with NULL in both fields of each NULL pair."""
     seconds, nanos = pairs.flatten()
     earliest = pc.min(seconds).as_py()
     if earliest is not None and earliest < _FIRST_SECOND:

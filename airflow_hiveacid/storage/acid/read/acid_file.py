@@ -76,11 +76,7 @@ class AcidFile:
 
     @property
     def fs(self) -> pafs.FileSystem:
-        """The current process's client for the file's store.
-
-        Raises:
-            ConfigurationError: the client is missing.
-        """
+        """The current process's client for the file's store."""
         return client_of(self.store)
 
     @property
@@ -111,14 +107,7 @@ class AcidFile:
         ) and (other.greatest_write_id is None or self.least_write_id <= other.greatest_write_id)
 
     def tail(self) -> OrcTail:
-        """Read and check the ORC tail of the file.
-
-        Raises:
-            CorruptFileError: the file is not an ORC file, or is damaged.
-            UnsupportedFileError: the file's format is not supported.
-            LocationPermissionError: reading the file is not permitted.
-            StorageError: the file is missing, or reading failed for a different reason.
-        """
+        """Read and check the ORC tail of the file."""
         with file_errors("read", self.path):
             return read_tail(self.fs, self.path, self.length)
 

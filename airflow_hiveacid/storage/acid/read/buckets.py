@@ -67,10 +67,6 @@ def bucket_files(
 
     Raises:
         DanglingDeleteError: visible delete events belong to a bucket without a live file.
-        CorruptFileError: a footer or side file is damaged.
-        UnsupportedFileError: a file has an unsupported name or format.
-        LocationPermissionError: reading a file is not permitted.
-        StorageError: a file is missing, or reading failed for a different reason.
     """
     (buckets,) = buckets_of([state], write_ids)
     return buckets
@@ -84,9 +80,6 @@ def buckets_by_rows(
     Some compactions of Hive 4 wrote rows of several buckets into one file (HIVE-23763). Such a file
     is in the result for each of its buckets, so its reader must choose the rows. The function reads
     the footers of all files.
-
-    Raises:
-        HiveAcidError: see `bucket_files`.
     """
     (root_files,) = roots_of([state])
     (root_buckets,) = _grouped([root_files], write_ids)
@@ -142,9 +135,6 @@ def buckets_of(
     the file's name does not show whether the file has ACID columns. The function reads each footer
     only once, for all partitions in parallel. Callers that need the result several times should
     store it.
-
-    Raises:
-        HiveAcidError: see `bucket_files`.
     """
     return _grouped(roots_of(states), write_ids)
 

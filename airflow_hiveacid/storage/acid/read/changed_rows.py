@@ -57,11 +57,7 @@ class ChangeFile:
     is_whole: bool
 
     def stripes_hit(self) -> list[int]:
-        """Return the stripes that may contain a row with a delete event of the range.
-
-        Raises:
-            HiveAcidError: a footer cannot be read.
-        """
+        """Return the stripes that may contain a row with a delete event of the range."""
         targets = [bounds for delete in self.fresh for bounds in bounds_of(delete, delete.tail())]
         return meeting(bounds_of(self.data, self.data.tail()), targets)
 
@@ -132,9 +128,6 @@ def deaths_of(
         files: the delete files. These files may include events for rows of other files.
         part: the range.
         near: bounds of the row identities to include; None includes all.
-
-    Raises:
-        HiveAcidError: see `read_identity`.
     """
     dead: list[pa.RecordBatch] = []
     deleted_before: list[pa.RecordBatch] = []
@@ -170,9 +163,6 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
         manner: which changes to report.
         read: a function that reads the events of a file or of some of its stripes.
         is_whole: True to read every row, False to read only deleted rows.
-
-    Raises:
-        HiveAcidError: see `read_events`.
     """
     if not is_whole:
         if not len(deaths):

@@ -77,33 +77,18 @@ class RootFiles:
         return self.footers.of(self.path(entry), length)
 
     def first_files(self) -> tuple[AcidFile, ...]:
-        """Return the files of the base, or the original files if there is no base, sorted by path.
-
-        Raises:
-            CorruptFileError: a footer or side file is damaged.
-            UnsupportedFileError: a file has an invalid name or an unsupported format.
-            LocationPermissionError: reading a file is not permitted.
-            StorageError: a file is missing, or reading failed for a different reason.
-        """
+        """Return the files of the base, or else the original files, sorted by path."""
         if self.state.base is not None:
             return tuple(_in_directory(self, self.state.base, FileKind.DATA))
         return tuple(_originals(self, self.state.originals, _BEFORE_ALL, StatementId(0)))
 
     def delta_files(self) -> tuple[AcidFile, ...]:
-        """Return the files of the deltas, sorted by directory in Hive's order, then by path.
-
-        Raises:
-            HiveAcidError: see `first_files`.
-        """
+        """Return the files of the deltas, sorted by directory in Hive's order, then by path."""
         each = (_in_directory(self, d, FileKind.DATA) for d in self.state.deltas)
         return tuple(itertools.chain.from_iterable(each))
 
     def delete_files(self) -> tuple[AcidFile, ...]:
-        """Return the files of the delete deltas, in the order of `delta_files`.
-
-        Raises:
-            HiveAcidError: see `first_files`.
-        """
+        """Return the files of the delete deltas, in the order of `delta_files`."""
         each = (_in_directory(self, d, FileKind.DELETE) for d in self.state.delete_deltas)
         return tuple(itertools.chain.from_iterable(each))
 
@@ -193,8 +178,6 @@ def committed_length(
     Raises:
         CorruptFileError: the side file contains no valid length.
         UnsupportedFileError: a writer has the side file open, and it cannot be read.
-        LocationPermissionError: reading the side file is not permitted.
-        StorageError: the side file is missing, or reading failed for a different reason.
     """
     side = f"{entry.path}{FLUSH_LENGTH_SUFFIX}"
     if directory.is_delete or all(f.path != side for f in directory.side_files):

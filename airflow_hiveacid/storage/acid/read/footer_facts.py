@@ -42,13 +42,7 @@ class FooterFacts:
 
 
 def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
-    """Return the facts from one file's footer.
-
-    Raises:
-        CorruptFileError, UnsupportedFileError: the footer is damaged or not supported.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
-    """
+    """Return the facts from one file's footer."""
     with file_errors("read", path):
         tail = read_tail(fs, path, length)
     is_acid = has_acid_columns(tail)
@@ -101,11 +95,7 @@ class Footers:
     _facts: dict[str, FooterFacts] = field(default_factory=dict)
 
     def read(self, files: Sequence[tuple[str, int]]) -> None:
-        """Read the footers of files (path and length) in parallel, because each read may be slow.
-
-        Raises:
-            HiveAcidError: see `footer_facts`.
-        """
+        """Read the footers of files (path and length) in parallel; each read may be slow."""
         missing = [(path, length) for path, length in files if path not in self._facts]
         fs = client_of(self.store)
         footers = each_in_threads(lambda file: footer_facts(fs, *file), missing)
@@ -113,11 +103,7 @@ class Footers:
             self._facts[path] = facts
 
     def of(self, path: str, length: int) -> FooterFacts:
-        """Return the facts about one file.
-
-        Raises:
-            HiveAcidError: see `footer_facts`.
-        """
+        """Return the facts about one file."""
         if path not in self._facts:
             self._facts[path] = footer_facts(client_of(self.store), path, length)
         return self._facts[path]

@@ -44,11 +44,7 @@ def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
 
 
 def delete_events(state: AcidState) -> int:
-    """Return the number of delete events in the visible delete deltas, from the files' footers.
-
-    Raises:
-        StorageError: a footer cannot be read.
-    """
+    """Return the number of delete events in the visible delete deltas, from the files' footers."""
     files = [file for delta in state.delete_deltas for file in delta.files]
     if not files:
         return 0
@@ -118,12 +114,7 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
             select.
 
     Raises:
-        LocationNotFoundError: the location does not exist.
         NotEnoughHistoryError: the snapshot is older than the remaining files.
-        UnsupportedFileError: a directory has the prefix of a base or delta, but an invalid name.
-        CorruptFileError: the metadata file of a base cannot be read.
-        LocationPermissionError: reading the location is not permitted.
-        StorageError: reading failed for another reason.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, kind)

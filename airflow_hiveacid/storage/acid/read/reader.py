@@ -93,13 +93,8 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
         Batches with the schema `read_schema(...)`; `row` is NULL only in delete events.
 
     Raises:
-        UnknownColumnError: `data_columns` contains a column that the table does not have.
-        UnsupportedTableError: a column has a type that cannot be read.
-        UnsupportedFileError: a type or value in the file does not fit the table's column.
         CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
             states.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
     """
     selection = chosen_columns(columns, data_columns)
     schema = read_schema(selection, timestamps)
@@ -144,13 +139,6 @@ def read_identity(
 
     Returns:
         Batches of `IDENTITY_SCHEMA`.
-
-    Raises:
-        CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
-            states.
-        UnsupportedFileError: the file's format is not supported.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
     """
     yield from _source(file, stripes, batch_rows, tail).identities()
 
@@ -173,12 +161,7 @@ def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tu
 def read_schema(
     columns: Sequence[Column], timestamps: TimestampForm = TimestampForm.NANOSECONDS
 ) -> pa.Schema:
-    """Return the schema of the batches that `read_events` yields for these columns.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
-    """
+    """Return the schema of the batches that `read_events` yields for these columns."""
     return root_schema(
         pa.struct(
             [(column.name, read_type(parse_type(column.type), timestamps)) for column in columns]

@@ -81,10 +81,6 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
         LocationNotFoundError: the location does not exist.
         NotEnoughHistoryError: the snapshot is older than the remaining files.
         UnknownColumnError, UnsupportedTableError: the columns are unknown or cannot be read.
-        CorruptFileError, UnsupportedFileError, DanglingDeleteError: files are damaged or missing,
-            or their format is not supported.
-        LocationPermissionError: reading a file is not permitted.
-        StorageError: a file is missing, or reading failed for a different reason.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)
@@ -114,12 +110,7 @@ def scan_schema(
     with_identity: bool = False,
     timestamps: TimestampForm = TimestampForm.NANOSECONDS,
 ) -> pa.Schema:
-    """Return the schema of the batches that `scan` yields for these columns.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column has a type that cannot be read.
-    """
+    """Return the schema of the batches that `scan` yields for these columns."""
     row = list(read_schema(columns, timestamps).field(ROW).type)
     return pa.schema([pa.field(IDENTITY, IDENTITY_TYPE), *row] if with_identity else row)
 

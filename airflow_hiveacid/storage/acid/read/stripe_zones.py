@@ -86,11 +86,6 @@ def zones_of(fs: pafs.FileSystem, tail: OrcTail, stripes: Sequence[int]) -> Stri
 
     The footers are read only if they may contain a zone that matters. The other stripes count as
     written in UTC.
-
-    Raises:
-        CorruptFileError: a stripe footer is damaged.
-        LocationPermissionError: reading the file is not permitted.
-        StorageError: the file is missing, or reading failed for a different reason.
     """
     names = (
         writer_time_zones(fs, tail, stripes)

@@ -100,11 +100,7 @@ class CompactedFile:
 
 
 def compact_bucket(work: BucketCompaction, attempt: str) -> tuple[CompactedFile, ...]:
-    """Compact one bucket; write no file for a result without rows.
-
-    Raises:
-        CorruptFileError: an input is damaged or out of order.
-    """
+    """Compact one bucket; write no file for a result without rows."""
     results = []
     for output in work.outputs:
         if output.is_delete:
@@ -169,11 +165,7 @@ def rows_to_decode(
 def _without_twins(
     rows: Iterator[pa.RecordBatch], inserts: Sequence[AcidFile]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows; raise an error if two rows have the same identity.
-
-    Raises:
-        UnsupportedFileError: see above; the message contains the files that may have these rows.
-    """
+    """Yield the rows; raise an error if two rows have the same identity."""
     last: Key | None = None
     for batch in rows:
         if batch.num_rows:

@@ -113,12 +113,7 @@ class SplitCompaction:
 
 
 def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction | None:
-    """Split the compaction of a bucket into parts of about `part_bytes`; None means one part.
-
-    Raises:
-        CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
-        StorageError: reading failed.
-    """
+    """Split the compaction of a bucket into parts of about `part_bytes`; None means one part."""
     split = split_bucket(work.inserts, part_bytes)
     return None if split is None else SplitCompaction(work=work, split=split)
 
@@ -128,9 +123,6 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
 
     No stripe of the part's file has rows on both sides of a stripe that is to be copied. Otherwise,
     neither stripe could be copied into the bucket's file.
-
-    Raises:
-        CorruptFileError: an input is damaged or out of order.
     """
     (output,) = work.outputs
     whole = stripes_to_copy(work)

@@ -142,9 +142,6 @@ def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFi
     Raises:
         UnsupportedFileError: a flat file has a different layout, so its rows must be decoded to be
             copied.
-        CorruptFileError: a flat file is damaged.
-        LocationPermissionError: reading or writing a file is not permitted.
-        StorageError: reading or writing failed for a different reason.
     """
     filled = _filled(work)
     first = next(filled, None)
@@ -181,12 +178,7 @@ class _Filled(NamedTuple):
 
 
 def _filled(work: FlatCopy) -> Iterator[_Filled]:
-    """Yield the parts that have rows, one at a time, because there may be many small parts.
-
-    Raises:
-        UnsupportedFileError: a part does not have the expected layout, or differs from earlier
-            parts.
-    """
+    """Yield the parts that have rows, one at a time, because there may be many small parts."""
     expected: tuple[Compression, str | None] | None = None
     for part in work.sources:
         fs, path = open_location(part.uri)

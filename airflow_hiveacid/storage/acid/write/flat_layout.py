@@ -109,9 +109,6 @@ def check_flat(
         columns: the table's columns.
         row_index_stride: the row index stride with which the file was written.
         has_key: True if the file has the key column.
-
-    Raises:
-        UnsupportedFileError: the layout differs.
     """
     nodes = type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]

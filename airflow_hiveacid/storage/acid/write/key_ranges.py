@@ -57,12 +57,7 @@ class _Stripe:
 
 
 def split_bucket(inserts: Sequence[AcidFile], part_bytes: int) -> SplitBucket | None:
-    """Split the files of a bucket into parts of about `part_bytes`; return None for a single part.
-
-    Raises:
-        CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
-        StorageError: reading failed.
-    """
+    """Split a bucket's files into parts of about `part_bytes`; return None for one part."""
     stripes = list(itertools.chain.from_iterable(each_in_threads(_stripes, inserts)))
     limits = _limits(stripes, part_bytes)
     if not limits:

@@ -101,10 +101,6 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
             has_root: True if the file has ACID columns and `row` contains the table's columns.
             stripe_rows: The maximum number of rows in a stripe.
             table: The table, for messages.
-
-        Raises:
-            LocationPermissionError: writing the file is not permitted.
-            StorageError: the file cannot be created for a different reason.
         """
         self._fs, self._path, self._options = fs, path, options
         self._nodes, self._has_root, self._table = tuple(nodes), has_root, table
@@ -140,12 +136,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
             self._fs.delete_file(self._path)
 
     def _finish(self, empty: pa.Schema) -> OrcTail:
-        """Write the last stripe and the tail; `empty` is the schema to use for a file without rows.
-
-        Raises:
-            CorruptFileError: the encoder ended stripes at different rows than expected; do not use
-                the file.
-        """
+        """Write the last stripe and the tail; `empty` is the schema of a file without rows."""
         if self._first_key is None:
             self._start(empty)
         self._finish_part()

@@ -67,11 +67,7 @@ class PythonValues:
         return _masked(values, list(zip(*fields, strict=True)))
 
     def of(self, values: pa.Array, node: TypeNode) -> list[Any]:
-        """Return the values of a column of any type.
-
-        Raises:
-            TypeMismatchError: see `of_struct`.
-        """
+        """Return the values of a column of any type."""
         arrow = values.type
         if pa.types.is_timestamp(arrow) or arrow.equals(PAIR_TYPE):
             seconds, nanos = seconds_and_nanos(values)

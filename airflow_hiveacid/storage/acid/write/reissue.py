@@ -67,8 +67,6 @@ def reissue(work: Reissue) -> int:
     Raises:
         UnsupportedFileError: the source does not have the layout of our writers, or contains events
             other than inserts of write ID `old`. The target is deleted.
-        CorruptFileError: the source is damaged.
-        StorageError: reading or writing failed.
     """
     fs, source = open_location(work.source)
     with file_errors("read", source):
@@ -93,11 +91,7 @@ def reissue(work: Reissue) -> int:
 
 
 def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
-    """Check that a file contains only insert events of one write ID.
-
-    Raises:
-        UnsupportedFileError: the file contains other events.
-    """
+    """Check that a file contains only insert events of one write ID."""
     constants = {OPERATION_COLUMN_ID: Operation.INSERT, **dict.fromkeys(_CHANGED, write_id)}
     is_ours = all(
         tail.integer_range(column) == (value, value) for column, value in constants.items()

@@ -79,12 +79,7 @@ def copied_part(tail: OrcTail, number: int, copied: pb.Stripe) -> OrcTail:
 
 
 def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
-    """Return the types of an ACID file by column ID, with the lengths of char and varchar.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-        UnsupportedTableError: a column's type is a union or contains a union.
-    """
+    """Return the types of an ACID file by column ID, with the lengths of char and varchar."""
     row_type(columns)  # raises for unions
     nodes = type_tree(columns)
     root = pb.Type(
@@ -119,11 +114,7 @@ def compose_tail(
 
 
 def plain_types(columns: Sequence[Column]) -> list[pb.Type]:
-    """Return the types of a file of rows without identities, by column ID.
-
-    Raises:
-        InvalidNameError: a column's type is not a Hive type.
-    """
+    """Return the types of a file of rows without identities, by column ID."""
     nodes = types_from(columns, 1)
     root = pb.Type(
         kind=TypeKind.STRUCT,

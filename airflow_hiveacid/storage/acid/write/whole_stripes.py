@@ -113,10 +113,6 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
             stripes of a file without an entry belong to it.
         keys: the range of the result's identities.
         least_bytes: the length from which stripes are copied; None means by `least_length`.
-
-    Raises:
-        CorruptFileError, UnsupportedFileError: a file is damaged or not supported.
-        StorageError: reading failed.
     """
     tails = {
         file.key: tail

@@ -111,10 +111,7 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
             table: The table, for messages; by default the path.
 
         Raises:
-            InvalidNameError: the path does not end with the name of a bucket file, or a column's
-                type is not a Hive type.
-            UnsupportedTableError: a column's type is a union or contains a union.
-            LocationPermissionError: writing the file is not permitted.
+            InvalidNameError: the path does not end with the name of a bucket file.
         """
         name = parse_file_name(posixpath.basename(path))
         if not isinstance(name, BucketFileName):
@@ -172,7 +169,6 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
         Raises:
             CorruptFileError: the stripe is truncated, or its identities are not greater than all
                 earlier identities.
-            StorageError: reading failed.
         """
         self._finish_part()
         self._check.pass_over(stripe.first, stripe.last)

@@ -112,10 +112,8 @@ def avro_rows(
         UnsupportedFileError: a column is stored with a different type, or a value does not fit or
             is ambiguous. The same error is raised if the compression is not deflate, bzip2 or
             Snappy.
-        CorruptFileError: the file is damaged.
         ConfigurationError: fastavro is not installed. The same error is raised if the file uses
             Snappy, and cramjam is not installed.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     library = fastavro()
@@ -204,9 +202,6 @@ def _records(
     """Yield the records of all blocks.
 
     Dates and times are yielded as numbers, because Python's types for them begin in year 1.
-
-    Raises:
-        ValueError: a block contains more bytes than its records.
     """
     schema = library.parse_schema(_without_times(json.loads(reader.metadata["avro.schema"])))
     for block in blocks:

@@ -62,11 +62,7 @@ def fastavro() -> ModuleType:
 
 
 def cramjam() -> ModuleType:
-    """Return the library that fastavro needs for files compressed with Snappy.
-
-    Raises:
-        ConfigurationError: the library is not installed.
-    """
+    """Return the library that fastavro needs for files compressed with Snappy."""
     return _library("cramjam", "Avro files compressed with Snappy")
 
 
@@ -94,7 +90,6 @@ def check_avro(
     Raises:
         UnsupportedTableError: the columns are defined outside the metastore, or Avro does not
             support the type of a column.
-        ConfigurationError: the library is not installed.
     """
     if storage.format is not FileFormat.AVRO:
         return

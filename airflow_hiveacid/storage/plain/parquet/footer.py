@@ -157,7 +157,6 @@ def parquet_errors(path: str) -> Iterator[None]:
         CorruptFileError: the file is damaged, or not a Parquet file.
         UnsupportedFileError: the name of a column or field is not UTF-8, or Arrow lacks what it
             takes to decode the file, such as LZO.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     with file_errors("read", path):
         try:
@@ -180,12 +179,7 @@ def parquet_errors(path: str) -> Iterator[None]:
 
 
 def read_facts(file: PlainFile) -> ParquetFacts:
-    """Read the facts in the footer of a file.
-
-    Raises:
-        CorruptFileError: the file is damaged, or not a Parquet file.
-        StorageError, LocationPermissionError: the file cannot be read.
-    """
+    """Read the facts in the footer of a file."""
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         return facts_of(open_parquet(source), file.path, source)
 
@@ -194,11 +188,6 @@ def methods_in(file: PlainFile) -> frozenset[str]:
     """Return the names of the compressions and encodings of all column chunks of a file.
 
     Row groups may differ, because tools merge files without encoding their values again.
-
-    Raises:
-        UnsupportedFileError: a column is encrypted.
-        CorruptFileError: the file is damaged, or not a Parquet file.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:
         metadata = open_parquet(source).metadata
@@ -209,12 +198,7 @@ def methods_in(file: PlainFile) -> frozenset[str]:
 
 
 def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
-    """Return the number of rows of a Parquet file according to the footer.
-
-    Raises:
-        CorruptFileError: the file is damaged, or not a Parquet file.
-        StorageError, LocationPermissionError: the file cannot be read.
-    """
+    """Return the number of rows of a Parquet file according to the footer."""
     with parquet_errors(path), fs.open_input_file(path) as source:
         return int(open_parquet(source).metadata.num_rows)
 
@@ -232,7 +216,6 @@ def facts_of(
         unchecked: the same file, if its column chunks were not checked (`require_readable_chunks`).
 
     Raises:
-        UnsupportedFileError: a column is encrypted.
         CorruptFileError: the number of rows in the footer differs from the sum of the row groups.
     """
     metadata = opened.metadata

@@ -99,12 +99,6 @@ def parquet_rows(
         wanted: the columns to return, in the order of the result.
         batch_rows: the maximum number of rows in a batch.
         timestamps: the form of timestamp columns.
-
-    Raises:
-        UnsupportedFileError: a column is stored with a type that cannot be read as the column's
-            type, or contains an ambiguous value.
-        CorruptFileError: the file is damaged.
-        StorageError, LocationPermissionError: the file cannot be read.
     """
     types = {column.name: parse_type(column.type) for column in wanted}
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]

@@ -33,7 +33,6 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     Raises:
         TimeoutError: the call did not end in time.
         OSError: the process that forked this process had already called hdfs-native.
-        BaseException: any exception that the call raises.
     """
     helper = _take()
     is_over = False

@@ -100,11 +100,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     # ---- looking ---------------------------------------------------------------------------------
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return the file information of each path.
-
-        Raises:
-            OSError: access is not permitted, or the name node did not answer.
-        """
+        """Return the file information of each path."""
         return [self._look(path) for path in paths]
 
     def _look(self, path: str) -> pafs.FileInfo:
@@ -120,7 +116,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             FileNotFoundError: the directory is required but missing, or a directory below it was
                 removed during the listing.
             NotADirectoryError: the path is a file.
-            OSError: access is not permitted, or the name node did not answer.
         """
         top = selector.base_dir.rstrip("/") or "/"
         infos = self._children(top, is_optional=selector.allow_not_found)
@@ -149,11 +144,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     # ---- directories -----------------------------------------------------------------------------
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - pyarrow's
-        """Create a directory, unless it exists.
-
-        Raises:
-            OSError: creation failed.
-        """
+        """Create a directory, unless it exists."""
         permission = self._permission(path, _ANY_DIRECTORY)
         self._ask(path, partial(self._client.mkdirs, path, permission, recursive))
 
@@ -162,27 +153,18 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
 
         Raises:
             FileNotFoundError: the path does not exist.
-            OSError: deletion failed.
         """
         self._delete(path, is_directory=True)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Delete everything in a directory.
-
-        Raises:
-            OSError: a part of the content cannot be deleted.
-        """
+        """Delete everything in a directory."""
         for info in self.get_file_info_selector(
             pafs.FileSelector(path, allow_not_found=missing_dir_ok)
         ):
             self._delete(info.path, is_directory=info.type == pafs.FileType.Directory)
 
     def delete_root_dir_contents(self) -> None:
-        """Raise an error, because no caller needs this method.
-
-        Raises:
-            NotImplementedError: always.
-        """
+        """Raise an error, because no caller needs this method."""
         raise NotImplementedError(f"cannot empty {self._root}")
 
     # ---- files -----------------------------------------------------------------------------------
@@ -192,7 +174,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
 
         Raises:
             FileNotFoundError: the path does not exist.
-            OSError: the path is a directory, or deletion failed.
         """
         if self._look(path).type == pafs.FileType.Directory:
             raise IsADirectoryError(errno.EISDIR, "it is a directory", self._where(path))
@@ -210,17 +191,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         Raises:
             FileNotFoundError: the source or the target's parent is missing.
             FileExistsError: the source is a directory, and the target exists.
-            OSError: renaming failed.
         """
         is_file = not self._ask(src, partial(self._client.get_file_info, src)).isdir
         self._ask(src, partial(self._client.rename, src, dest, is_file))
 
     def copy_file(self, src: str, dest: str) -> None:
-        """Copy a file, piece by piece through this process.
-
-        Raises:
-            OSError: reading or writing failed.
-        """
+        """Copy a file, piece by piece through this process."""
         source = HdfsReader(self._read(src), self._where(src))
         sink = HdfsWriter(self._create(dest), self._where(dest))
         while piece := source.read(PIECE_BYTES):
@@ -228,35 +204,19 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         sink.close()
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file for sequential reading.
-
-        Raises:
-            OSError: the file does not exist, or reading is not permitted.
-        """
+        """Open a file for sequential reading."""
         return self.open_input_file(path)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """Open a file for reading at any position.
-
-        Raises:
-            OSError: the file does not exist, or reading is not permitted.
-        """
+        """Open a file for reading at any position."""
         return pa.PythonFile(HdfsReader(self._read(path), self._where(path)), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
-        """Open a file for writing; replace an existing file.
-
-        Raises:
-            OSError: creation failed.
-        """
+        """Open a file for writing; replace an existing file."""
         return pa.PythonFile(HdfsWriter(self._create(path), self._where(path)), mode="w")
 
     def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
-        """Raise an error, because no caller appends to files.
-
-        Raises:
-            NotImplementedError: always.
-        """
+        """Raise an error, because no caller appends to files."""
         raise NotImplementedError(f"appending is not supported: {path}")
 
     def _read(self, path: str) -> FileSource:

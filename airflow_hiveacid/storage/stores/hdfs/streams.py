@@ -66,11 +66,7 @@ class HdfsWriter(FileWriter):
         self._sink = sink
 
     def write(self, data: bytes) -> int:
-        """Buffer `data` (bytes or an Arrow buffer), and send full pieces.
-
-        Raises:
-            OSError: sending failed, or the file was deleted during the write.
-        """
+        """Buffer `data` (bytes or an Arrow buffer), and send full pieces."""
         with memoryview(data) as view:
             for start in range(0, view.nbytes, PIECE_BYTES):
                 self._waiting += view[start : start + PIECE_BYTES]

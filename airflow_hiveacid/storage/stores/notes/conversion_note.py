@@ -58,22 +58,13 @@ class ConversionNote:
     is_verified: bool = False
 
     def write(self, location: str) -> None:
-        """Write the note to a table's hidden directory, and replace an earlier note.
-
-        Raises:
-            LocationPermissionError, StorageError: writing failed.
-        """
+        """Write the note to a table's hidden directory, and replace an earlier note."""
         like = open_location(location)[1]
         write_new(*open_location(_uri(location)), note_content(self), like=like)
 
     @classmethod
     def read(cls, location: str) -> Self | None:
-        """Read the note of a table; None if it has no note.
-
-        Raises:
-            CorruptFileError: the note is invalid. LocationPermissionError, StorageError: reading
-            failed for a different reason.
-        """
+        """Read the note of a table; None if it has no note."""
         uri = _uri(location)
         try:
             return read_note(cls, read_bytes(*open_location(uri)), uri)
@@ -87,11 +78,7 @@ class ConversionNote:
 
     @staticmethod
     def remove(location: str) -> None:
-        """Remove the note of a table, if there is one.
-
-        Raises:
-            LocationPermissionError, StorageError: removal failed.
-        """
+        """Remove the note of a table, if there is one."""
         delete_file(*open_location(_uri(location)))
 
     def move_all(self, guard: Callable[[], None]) -> None:
@@ -115,9 +102,6 @@ class ConversionNote:
         they are not needed. Another writer may have changed a flat table during the conversion.
         Files that this writer overwrote stay deleted. If this writer created a file with an old
         name, the moved file gets a `_copy_N` name, as in Hive.
-
-        Raises:
-            DirectoryExistsError, StorageError: as `move_all`.
         """
         _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.emptied, guard)
         if self.write_id is None:

@@ -28,11 +28,7 @@ class HiddenFiles:
         self._lock = Lock()
 
     def named(self, prefix: str) -> list[str]:
-        """Return the sorted names with this prefix; list the directory at the first call.
-
-        Raises:
-            StorageError: the directory cannot be listed.
-        """
+        """Return the sorted names with this prefix; list the directory at the first call."""
         with self._lock:
             if self._names is None:
                 self._names = {file.name for file in list_files(*open_location(self._root))}

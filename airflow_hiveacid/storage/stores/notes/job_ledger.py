@@ -190,9 +190,6 @@ class Ledger:
 
         The transaction ID is in the file names. To find a write ID, only a limited number of
         entries is read, the newest first.
-
-        Raises:
-            StorageError: an entry cannot be read at the moment.
         """
         fs, root = open_location(self._root)
         names = [(file, _NAME.fullmatch(file.name)) for file in list_files(fs, root)]
@@ -239,9 +236,6 @@ class Ledger:
 
         Args:
             txns: the metastore's current transactions.
-
-        Raises:
-            StorageError: an entry cannot be read.
         """
         names = {file.name for file in list_files(*open_location(self._root))}
         left = []
@@ -278,9 +272,6 @@ class Ledger:
 
         Returns:
             The entries that are still unconfirmed.
-
-        Raises:
-            StorageError: an entry cannot be written.
         """
         left = []
         for entry in unconfirmed:
@@ -556,9 +547,5 @@ def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: Val
 
 
 def parse_entry(content: bytes, path: str) -> LedgerEntry:
-    """Parse the JSON of a ledger entry.
-
-    Raises:
-        CorruptFileError: the entry is invalid, or has an unknown version.
-    """
+    """Parse the JSON of a ledger entry."""
     return read_note(LedgerEntry, content, path, version=_VERSION)

@@ -98,9 +98,6 @@ def read_note(cls: type[_T], content: bytes, uri: str, *, version: int | None = 
         content: the file's content.
         uri: the file's URI, for the error.
         version: the version of the note; None if its kind has no version.
-
-    Raises:
-        CorruptFileError: the content is invalid, or a different release wrote the note.
     """
     (note,) = read_notes(cls, content, uri, version=version)
     return note

@@ -34,7 +34,6 @@ def noted_owner(location: str) -> Owner | None:
 
     Raises:
         CorruptFileError: the note is invalid, so the owner is unknown.
-        StorageError: the note cannot be read.
     """
     uri = owner_uri(location)
     try:
@@ -44,11 +43,7 @@ def noted_owner(location: str) -> Owner | None:
 
 
 def note_owner(location: str, owner: Owner) -> None:
-    """Write the note of a directory's owner, and replace an earlier note.
-
-    Raises:
-        StorageError: the note cannot be written.
-    """
+    """Write the note of a directory's owner, and replace an earlier note."""
     body = cast("dict[str, object]", NOTES.to_json(owner))
     like = open_location(location)[1]
     write_new(
@@ -57,9 +52,5 @@ def note_owner(location: str, owner: Owner) -> None:
 
 
 def parsed_owner(content: bytes, uri: str) -> Owner:
-    """Parse a note.
-
-    Raises:
-        CorruptFileError: the note is invalid.
-    """
+    """Parse a note."""
     return read_note(Owner, content, uri, version=_VERSION)

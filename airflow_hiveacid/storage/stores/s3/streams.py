@@ -67,11 +67,7 @@ class S3Writer(FileWriter):
         self._parts: list[Part] = []
 
     def write(self, data: bytes) -> int:
-        """Buffer `data` (bytes or an Arrow buffer), and send full parts.
-
-        Raises:
-            OSError: sending failed, in this call or an earlier call.
-        """
+        """Buffer `data` (bytes or an Arrow buffer), and send full parts."""
         self._check()
         with memoryview(data) as view:
             self._waiting += view

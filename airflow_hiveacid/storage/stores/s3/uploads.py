@@ -43,7 +43,6 @@ class StagedUpload:
 
         Raises:
             FileNotFoundError: the note does not exist.
-            OSError: the note cannot be read, or is invalid.
         """
         try:
             return _CODEC.read(cls, json.loads(bucket.read_whole(note_key)))
@@ -57,16 +56,11 @@ class StagedUpload:
 
         Raises:
             FileExistsError: a different file with the same name exists.
-            OSError: the upload was aborted earlier, or cannot be completed.
         """
         bucket.complete(self.key, self.upload_id, self.parts, mark=self.attempt, once=True)
 
     def take_back(self, bucket: S3Bucket) -> None:
-        """Undo `publish`, or prevent a later `publish`.
-
-        Raises:
-            OSError: the file may still exist.
-        """
+        """Undo `publish`, or prevent a later `publish`."""
         # Abort first. Then no process can complete the upload after the check for its object.
         bucket.give_up(self.key, self.upload_id)
         bucket.delete_marked(self.key, self.attempt)
