@@ -70,12 +70,8 @@ def delete_events(
 ) -> pa.RecordBatch:
     """Return a delete event with current write ID `write_id` for each of these identities.
 
-    Args:
-        identity: A batch with `IDENTITY_COLUMNS`; other columns are ignored. The events have the
-            order of this batch; a file needs ascending identities.
-        write_id: The deleting transaction's write ID.
-        columns: The table's columns. These columns determine the type of the column `row`, whose
-            values are NULL.
+    `identity` has `IDENTITY_COLUMNS`; the events keep its order, and a file needs ascending
+    identities. The column `row` has the type of `columns`, and its values are NULL.
     """
     row = row_type(columns)
     count = identity.num_rows

@@ -96,11 +96,9 @@ def merge_sorted(streams: Sequence[Batches], lower_bounds: Sequence[Key] | None 
     stream has rows in a range, the merge does not sort these rows. A short stream fits into one
     batch. So even a large number of short streams is sorted only once.
 
-    Args:
-        streams: the inputs, each sorted ascending by identity.
-        lower_bounds: for each stream, a key that is not greater than any row of the stream. A
-            stream is opened only when the merge reaches its lower bound. So files with disjoint
-            ranges are read one after another.
+    `streams` are sorted ascending by identity. `lower_bounds` has, for each stream, a key that is
+    not greater than any of its rows. A stream is opened only when the merge reaches its bound. So
+    files with disjoint ranges are read one after another.
     """
     bounds = [_NO_BOUND] * len(streams) if lower_bounds is None else lower_bounds
     waiting = sorted(zip(bounds, streams, strict=True), key=lambda pair: pair[0])

@@ -61,11 +61,8 @@ def bucket_ids(
 ) -> pa.Int32Array:
     """Return the bucket of each row.
 
-    Args:
-        arrays: One or more bucket columns of equal length, in the order of CLUSTERED BY.
-        types: The types of these columns.
-        num_buckets: The table's number of buckets, at least 1.
-        version: The table property `bucketing_version`: 1 or 2.
+    `arrays` are one or more columns of equal length, in the order of CLUSTERED BY. `num_buckets` is
+    at least 1. `version` is the table property `bucketing_version`: 1 or 2.
     """
     hashes = row_hashes(arrays, types, version)
     # Hive takes the low 31 bits of a negative hash, not its absolute value (getBucketNumber).

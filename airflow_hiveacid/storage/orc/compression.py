@@ -72,14 +72,9 @@ def decompress(
 ) -> bytes:
     """Expand one section.
 
-    Args:
-        data: The whole section.
-        kind: A `Compression`, or a number that only later ORC releases define.
-        block_bytes: The largest size of an expanded chunk. Without this limit, a few bytes could
-            expand to gigabytes.
-        path: The file, for messages.
-        small_bytes: The size to which every section may expand. A larger section is refused if its
-            expanded size exceeds `_MOST_EXPANSION` times its stored size.
+    `kind` may be a number that only later ORC releases define. `block_bytes` is the largest size of
+    an expanded chunk; without this limit, a few bytes could expand to gigabytes. Every section may
+    expand to `small_bytes`; a larger one only to `_MOST_EXPANSION` times its stored size.
 
     Raises:
         CorruptFileError: the section is damaged, or exceeds the size of any real section.

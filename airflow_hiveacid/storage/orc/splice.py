@@ -86,10 +86,8 @@ def splice(
 ) -> pa.NativeFile:
     """Return one file that consists of these pieces. The source must stay open.
 
-    Args:
-        source: the file.
-        pieces: the file's ranges and new bytes, in order.
-        ahead: a second reader of the same file, to use if the pieces are large.
+    `pieces` are in order. `ahead` is a second reader of the same file, to use if the pieces are
+    large.
 
     Raises:
         EOFError: the source is too short for the pieces. If the pieces are large, this error is
@@ -215,15 +213,9 @@ def in_utc(
     has no timestamps. Seconds and nanoseconds of timestamps are separate streams; zeros replace the
     stream of seconds. In ORC, 0 seconds means 2015-01-01.
 
-    Args:
-        source: the open file.
-        tail: the file's tail, with only the wanted stripes.
-        zeroed: the IDs of the timestamp columns whose seconds are replaced.
-        values: a function that takes a stripe number and a column ID, and returns the maximum
-            number of values.
-
-    Returns:
-        The pieces of the new file without its tail, and the new footer.
+    `tail` has only the wanted stripes. `zeroed` are the timestamp columns whose seconds are
+    replaced. `values` takes a stripe number and a column ID, and returns the maximum number of
+    values. The result is the pieces of the new file without its tail, and the new footer.
     """
     pieces: list[Content] = [_HEADER]
     footer = pb.Footer()

@@ -73,11 +73,7 @@ _OF_ANY_WIDTH: Final = frozenset({TypeKind.STRUCT, TypeKind.UNION})
 def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTail:
     """Read the tail of one ORC file and check it.
 
-    Args:
-        fs: The file system with the file.
-        path: The file's path on this file system.
-        size: Read the file only up to this length in bytes. The default of `size` is the file's
-            size.
+    The file is read only up to `size` bytes, by default to its end.
 
     Raises:
         UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
@@ -124,12 +120,7 @@ def parse_tail(
 ) -> OrcTail:
     """Parse a tail from the last bytes of a file; `data` may begin before the tail.
 
-    Args:
-        path: the file's path, for messages.
-        data: the last bytes.
-        file_length: the file's length in bytes.
-        beginning: a function that returns the first bytes of the file. By default, only `data` is
-            known.
+    `beginning` returns the first bytes of the file. By default, only `data` is known.
 
     Raises:
         CorruptFileError: the bytes do not end with a tail, or the tail contradicts itself or

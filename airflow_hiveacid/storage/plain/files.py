@@ -67,12 +67,8 @@ def plain_files(
 ) -> tuple[PlainFile, ...]:
     """Return the visible files of one root.
 
-    Args:
-        state: the visible directories of an insert-only table.
-        format_: the format of the files.
-        with_originals: whether to read files outside of bases and deltas (`READS_ORIGINALS`).
-        text: how lines of text files are split into fields.
-        columns: see `PlainFile`.
+    If `with_originals`, files outside of bases and deltas are read (`READS_ORIGINALS`). For `text`
+    and `columns`, see `PlainFile`.
 
     Raises:
         CorruptFileError: there are delete events. An insert-only table must not have any.

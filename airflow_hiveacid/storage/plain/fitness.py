@@ -20,12 +20,6 @@ def check_files_readable(
 ) -> None:
     """Raise an error if the files of a table or partition cannot be read.
 
-    Args:
-        table: the table, for messages.
-        storage: the storage of the table or partition.
-        parameters: the table's parameters.
-        columns: the data columns of the table or partition.
-
     Raises:
         UnsupportedTableError: the format of the files is not supported, or their columns are not
             defined in the metastore.
@@ -39,11 +33,8 @@ def check_files_writable(
 ) -> None:
     """Raise an error if Hive would not read the same rows that this provider writes.
 
-    Args:
-        table: a table of any kind; full-ACID tables always pass.
-        partitions: the partitions to which files may be written.
-        keeps_text_form: whether the files keep the delimiters of their partition, as compacted
-            files do.
+    Full-ACID tables always pass. `partitions` are those to which files may be written. If
+    `keeps_text_form`, the files keep the delimiters of their partition, as compacted files do.
 
     Raises:
         UnsupportedTableError: a partition has a different storage format than the table, or the

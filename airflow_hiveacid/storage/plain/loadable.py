@@ -83,13 +83,9 @@ def loadable_files(
 ) -> tuple[LoadableFile, ...]:
     """Check that all files at a location fit the table, and return the files sorted by name.
 
-    Args:
-        table: the table to load into.
-        location: a file, or a directory that contains only files; hidden files are ignored.
-        generation: the generation of the table's metastore. The generation limits the age of
-            possible readers.
-        partition: the partition to load into, if it exists; it may lie outside the table's
-            location.
+    `location` is a file, or a directory that contains only files; hidden files are ignored. The
+    `generation` of the metastore limits the age of possible readers. `partition` is the partition
+    to load into, if it exists; it may lie outside the table's location.
 
     Raises:
         SourceNotFoundError: there is no file.

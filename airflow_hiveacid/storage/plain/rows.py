@@ -45,17 +45,9 @@ def read_rows(  # noqa: PLR0913 - rows, columns and form: each has its default
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of one file, in file order.
 
-    Args:
-        file: the file to read.
-        columns: the table's data columns, in the table's order.
-        data_columns: the names of the columns to return, in this order; None means all columns.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-        matching: the rule that finds columns in an ORC file. In Parquet files, all readers find
-            columns by name.
-
-    Returns:
-        Non-empty batches, with the column types of `read_schema`.
+    `columns` are in the table's order. `data_columns` are those to return, in this order; None
+    means all. `matching` finds columns in an ORC file; in Parquet files, all readers find columns
+    by name. Batches are not empty, and have the column types of `read_schema`.
     """
     selection = chosen_columns(columns, data_columns)
     rows: Iterator[pa.RecordBatch]

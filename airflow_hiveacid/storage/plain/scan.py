@@ -38,19 +38,7 @@ def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later argume
 ) -> Iterator[pa.RecordBatch]:
     """Read the visible rows of one root.
 
-    Args:
-        location: the directory of an unpartitioned table, or of one partition.
-        columns: the table's data columns; partition columns are not in the files.
-        format_: the format of the files.
-        write_ids: the write IDs that are visible to the reader.
-        txns: the transactions whose compactions are visible; None means all transactions.
-        with_originals: whether to read files outside of bases and deltas.
-        text: how lines of text files are split into fields.
-        own: see `PlainFile.columns`.
-        timestamps: the form of timestamp columns.
-        matching: the rule that finds columns in ORC files.
-        state: the files of a past version; by default, the files that `write_ids` and `txns`
-            select.
+    For `own`, see `PlainFile.columns`; for other arguments, see `scan` and `plain_files`.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)

@@ -82,9 +82,7 @@ def row_path(tail: OrcTail) -> tuple[str, ...]:
 def columns_in(file: PlainFile, tail: OrcTail | None) -> tuple[str, ...] | None:
     """Return the names of the columns that a file contains; None if a text file has no names.
 
-    Args:
-        file: the file.
-        tail: its tail, if it is an ORC file.
+    `tail` is that of an ORC file, otherwise None.
     """
     if tail is not None:
         return tail.types[tail.column_id(*row_path(tail)) or 0].field_names
@@ -102,14 +100,8 @@ def stored_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows that a file stores, in file order.
 
-    Args:
-        file: the file; an ORC file may have the ACID columns.
-        columns: the table's data columns, in the table's order.
-        data_columns: the names of the columns to return, in this order.
-        batch_rows: the maximum number of rows in a batch.
-
-    Returns:
-        Non-empty batches. A delete event without values is no row.
+    An ORC file may have the ACID columns. Batches are not empty, and have the columns
+    `data_columns`, in this order. A delete event without values is no row.
     """
     if file.format is FileFormat.ORC:
         tail = orc_tail(file)
@@ -168,12 +160,8 @@ def why_not_as_defined(
     values the table's type keeps unchanged. The tail of an ORC file is given. Whether an ORC file
     lacks a column, or has it at another place, is checked by its reader.
 
-    Args:
-        file: the file.
-        tail: its tail, if it is an ORC file.
-        columns: the columns that the file may have, in the table's order.
-        used: the columns to compare.
-        is_outside: True if the file is outside the table, so that it may have other columns, too.
+    `columns` are those that the file may have, in the table's order; `used` are those to compare.
+    `is_outside` if the file is outside the table, so that it may have other columns, too.
     """
     types = {column.name: parse_type(column.type) for column in used}
     names = [column.name for column in columns]

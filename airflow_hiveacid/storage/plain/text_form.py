@@ -97,11 +97,7 @@ def text_form(
     override parameters of the table's SerDe. But only the table determines the number of header
     lines.
 
-    Args:
-        table: the table, for messages.
-        storage: the table's storage.
-        parameters: the table's parameters.
-        partition: the storage of a partition; None for a table without partitions.
+    `partition` is the storage of a partition; None for a table without partitions.
 
     Raises:
         UnsupportedTableError: the form of the lines is not supported.
@@ -133,9 +129,7 @@ def text_form(
 def check_text_writable(table: TableInfo, partitions: Iterable[PartitionInfo] = ()) -> None:
     """Raise an error if Hive would misread the rows that this provider writes to a text table.
 
-    Args:
-        table: a table in any format; only text tables are checked.
-        partitions: the partitions to which rows may be written.
+    Only text tables are checked. `partitions` are those to which rows may be written.
     """
     if table.storage.format is not FileFormat.TEXT:
         return

@@ -73,12 +73,7 @@ def text_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the rows of a file.
 
-    Args:
-        file: the file to read.
-        columns: the table's data columns, in the table's order.
-        wanted: the columns to return, in the order of the result.
-        form: how lines are split into fields.
-        timestamps: the form of timestamp columns.
+    `columns` are all data columns, in the table's order; `wanted` are those to return.
 
     Raises:
         UnsupportedFileError: the compression is not gzip or bzip2, or a type is not supported. The

@@ -109,15 +109,9 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
 ) -> RowsWriter:
     """Open a file for writing in this format; create its directory if it is missing.
 
-    Args:
-        format_: any format but OTHER.
-        fs: the file system to write to.
-        path: the file's path on that file system.
-        columns: the table's columns without partition columns.
-        options: compression and sizes, as for ORC files.
-        table: the table, for messages; by default the path.
-        timestamps: the timestamp unit of a Parquet file; other formats accept any unit.
-        text: the form of a text file.
+    `format_` is any format but OTHER. `columns` are without partition columns. `table` is for
+    messages; by default, it is the path. `timestamps` is the unit of a Parquet file; other formats
+    accept any unit.
 
     Raises:
         UnsupportedTableError: a column has a type that the format cannot store, or the format is

@@ -167,12 +167,8 @@ class ChangeFeed:
     ) -> str:
         """Publish the files listed in a note as a range; return their directory.
 
-        Args:
-            directory: the directory to which tasks have written the files.
-            note: the note of the range.
-            sizes: the sizes of the files in bytes, by name.
-            guard: called directly before the range appears; if it raises an error, the range does
-                not appear.
+        Tasks have written the files to `directory`; `sizes` has their bytes by name. `guard` is
+        called directly before the range appears; if it raises an error, the range does not appear.
 
         Raises:
             FeedOvertakenError: a different writer continued from the same version.

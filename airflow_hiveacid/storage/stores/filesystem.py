@@ -63,9 +63,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
 
     FileNotFoundError is not converted, because the caller decides what a missing file means.
 
-    Args:
-        action: the action, as a verb: "read", "write", "list".
-        path: the path of the file or directory, for the message.
+    `action` is a verb for the message, such as "read", "write" or "list".
 
     Raises:
         ConfigurationError: the file is encrypted, and no key provider is configured.
@@ -186,10 +184,7 @@ def open_up(fs: pafs.FileSystem, path: str, like: str) -> None:
     files of a table belong to all users of the table's directory. On HDFS, the name node sets the
     group, and an access control list or the setting fs.permissions.umask-mode decides.
 
-    Args:
-        fs: the file system.
-        path: the new file or directory.
-        like: the path of the table's directory. A right that `path` already has, stays.
+    `like` is the path of the table's directory. A right that `path` already has, stays.
 
     Raises:
         OSError: the rights cannot be changed.

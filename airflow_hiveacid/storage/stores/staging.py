@@ -138,11 +138,7 @@ class Staging:
     def attempt_path(self, directory: DirectoryText, file_name: str, attempt: str) -> str:
         """Return the path at which a task attempt writes a file for that directory.
 
-        Args:
-            directory: the final directory name.
-            file_name: the final file name.
-            attempt: identifies the attempt, so that a late attempt cannot touch the files of a
-                different attempt.
+        By `attempt`, a late attempt cannot touch the files of a different attempt.
         """
         return attempt_path(self.root, attempt, directory, file_name)
 
@@ -152,9 +148,7 @@ class Staging:
         On a store without renames, the file of `attempt_path` cannot be read before it is
         published. This file can be read once it is closed, and is never published.
 
-        Args:
-            file_name: the file's name.
-            attempt: identifies the attempt, so that each attempt has its own file.
+        Each `attempt` has its own file.
         """
         return f"{self.root}/{_PARTS}/{attempt}/{file_name}"
 
@@ -316,10 +310,7 @@ def check_publishable(table: object, location: str) -> None:
 def check_renames(table: object, location: str, what: str) -> None:
     """Check that files and directories at a location can be renamed in one step.
 
-    Args:
-        table: the table, for the message.
-        location: the location to check.
-        what: the operation that needs renames. The operation becomes the subject of the message.
+    `what` is the operation that needs renames. It becomes the subject of the message.
     """
     scheme = scheme_of(location)
     if not renames_directories(scheme):

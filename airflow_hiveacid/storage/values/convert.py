@@ -100,15 +100,9 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
 ) -> tuple[FieldPlan, ...]:
     """Plan how to read columns from the struct with this column ID.
 
-    Args:
-        tail: the file's tail.
-        struct_id: the column ID of the struct that holds the table's columns.
-        columns: the table's columns, in the table's order.
-        wanted: the columns to plan for, in the order of the result.
-        form: the form of timestamps in the result.
-        matching: the method of finding columns.
-        zone: the time zone of the writer; None means UTC.
-        is_hives: whether a file without ACID columns was written into an ACID table (`is_hybrid`).
+    `columns` are in the table's order; `wanted` are those to plan for, in the order of the result.
+    `zone` is that of the writer; None means UTC. `is_hives` if a file without ACID columns was
+    written into an ACID table (`is_hybrid`).
 
     Raises:
         UnsupportedFileError: a column's type in the file cannot be read as the table's type, or a

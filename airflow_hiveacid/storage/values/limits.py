@@ -61,12 +61,10 @@ _OFFSET_BYTES: Final = 4
 class FittedRows:
     """Rows ready for encoding, with facts about them that the encoder needs.
 
-    Attributes:
-        rows: The struct array; NULL structs have NULL children, and `char` values are padded.
-            Timestamp pairs are converted to Arrow timestamps in nanoseconds, unless `needs_rows` is
-            True.
-        needs_rows: True if Arrow's ORC writer cannot write at least one timestamp.
-        nul_column_ids: ORC column IDs of string columns that contain a NUL character.
+    NULL structs in `rows` have NULL children, and `char` values are padded. Timestamp pairs are
+    converted to Arrow timestamps in nanoseconds, unless `needs_rows`: then Arrow's ORC writer
+    cannot write at least one timestamp. `nul_column_ids` are the string columns that contain a NUL
+    character.
     """
 
     rows: pa.StructArray
@@ -90,10 +88,7 @@ class _Findings:
 def fit_rows(rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object) -> FittedRows:
     """Check one batch of rows; convert it to the values to store.
 
-    Args:
-        rows: The rows as a struct without NULL, with the fields of `nodes`.
-        nodes: The columns' types.
-        table: The table, for messages.
+    `rows` is a struct without NULL, with the fields of `nodes`.
 
     Raises:
         TypeMismatchError: a string is too long for its column, or a timestamp has a fraction in the

@@ -97,17 +97,11 @@ def instants(
 ) -> Instants:
     """Return the timestamps of a column.
 
-    Args:
-        array: the column as Arrow reads it. If `raw_seconds` is given, only the nanoseconds of
-            `array` are used.
-        raw_seconds: the seconds of the column, as they are stored. None if `array` has complete
-            timestamps.
-        hybrid: True if the file's dates before 1582-10-15 are in the hybrid calendar.
-        zone: the time zone of the writer; None means UTC. If a zone is given, `raw_seconds` must
-            be given, too.
-
-    Returns:
-        The times that the writer's clocks showed (TimestampTreeReader.readTimestamp).
+    If `raw_seconds` has the column's seconds as they are stored, only the nanoseconds of `array`
+    are used; otherwise `array` has complete timestamps. `hybrid` if the file's dates before
+    1582-10-15 are in the hybrid calendar. `zone` is that of the writer, and needs `raw_seconds`;
+    None means UTC. The result are the times that the writer's clocks showed
+    (TimestampTreeReader.readTimestamp).
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = counts_of(array)
@@ -179,8 +173,7 @@ def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
 def seconds_and_nanos(values: pa.Array) -> tuple[_Ints, _Ints]:
     """Return the seconds since 1970, rounded down, and the remaining nanoseconds; 0 for NULL.
 
-    Args:
-        values: Timestamps of any unit, or pairs (`PAIR_TYPE`).
+    `values` are timestamps of any unit, or pairs (`PAIR_TYPE`).
     """
     if pa.types.is_struct(values.type):
         times = of_pairs(values)

@@ -60,10 +60,8 @@ def bucket_files(
 ) -> tuple[BucketFiles, ...]:
     """Return the files of one table or partition, grouped by bucket; see `buckets_of`.
 
-    Args:
-        state: the visible files of the table or partition.
-        write_ids: the reader's write ID list. With this list, the function also checks partly
-            visible delete deltas for dangling delete events.
+    With `write_ids`, the reader's list, the function also checks partly visible delete deltas for
+    dangling delete events.
 
     Raises:
         DanglingDeleteError: visible delete events belong to a bucket without a live file.

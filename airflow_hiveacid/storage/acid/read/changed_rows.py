@@ -124,10 +124,8 @@ def deaths_of(
 ) -> Deaths:
     """Return the rows that were deleted in a range, and the rows that were deleted earlier.
 
-    Args:
-        files: the delete files. These files may include events for rows of other files.
-        part: the range.
-        near: bounds of the row identities to include; None includes all.
+    `files` are delete files, which may include events for rows of other files. `near` has bounds of
+    the row identities to include; None includes all.
     """
     dead: list[pa.RecordBatch] = []
     deleted_before: list[pa.RecordBatch] = []
@@ -156,13 +154,9 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
 ) -> Iterator[Changed]:
     """Yield the changes of the rows of one data file.
 
-    Args:
-        file: a data file, sorted by row identity.
-        stripes: the stripes to read; None means all stripes.
-        deaths: the deletions of the file's rows, and possibly of rows of other files.
-        manner: which changes to report.
-        read: a function that reads the events of a file or of some of its stripes.
-        is_whole: True to read every row, False to read only deleted rows.
+    `file` is sorted by row identity. `stripes` are those to read; None means all. `deaths` may
+    include deletions of rows of other files. `read` reads the events of a file or of some of its
+    stripes. If `is_whole`, every row is read, otherwise only deleted rows.
     """
     if not is_whole:
         if not len(deaths):

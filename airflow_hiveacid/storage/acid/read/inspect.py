@@ -101,17 +101,10 @@ def inspect(  # noqa: PLR0913 - a snapshot has two lists; a table has a kind and
 ) -> tuple[InspectedEntry, ...]:
     """Describe every directory and file below one root, with its status for one reader.
 
-    Args:
-        location: the root.
-        write_ids: the write IDs that are visible to the reader.
-        txns: the transactions whose compactions are visible; None means all transactions.
-        kind: the table's kind.
-        with_originals: True if readers of an insert-only table also read files outside of bases and
-            deltas.
-        rows_of: a function that returns the number of rows of a file with this path and committed
-            length.
-        state: the files of a past version; by default, the files that `write_ids` and `txns`
-            select.
+    `txns` are the transactions whose compactions are visible; None means all. If `with_originals`,
+    readers of an insert-only table also read files outside of bases and deltas. `rows_of` counts
+    the rows of a file with this path and committed length. `state` has the files of a past version;
+    by default, `write_ids` and `txns` select the files.
 
     Raises:
         NotEnoughHistoryError: the snapshot is older than the remaining files.

@@ -38,13 +38,7 @@ def live_in(
 ) -> Batches:
     """Return the visible insert events that have no visible delete event.
 
-    Args:
-        inserts: files with rows.
-        deletes: files with delete events. These files may include events for rows of other files.
-        write_ids: the list that decides which events are visible.
-        read: a function that reads the rows of a file.
-        read_deletes: a function that reads the delete events of a file; it may omit the column
-            `row`.
+    `deletes` may include events for rows of other files. `read_deletes` may omit the column `row`.
     """
     return subtract_deletes(
         visible_in(inserts, write_ids, read), visible_in(deletes, write_ids, read_deletes)

@@ -43,9 +43,8 @@ class OldRows:
     def fetch(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the wanted columns of the old row versions.
 
-        Args:
-            rows: a batch with `_file` (the number of a file) and the identity columns, sorted by
-                these columns. In each call, the rows must come after the rows of the previous call.
+        `rows` has `_file` (the number of a file) and the identity columns, and is sorted by them.
+        In each call, the rows must come after the rows of the previous call.
 
         Raises:
             CorruptFileError: a row that is visible in the snapshot is missing in its file.

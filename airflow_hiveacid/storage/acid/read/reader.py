@@ -77,20 +77,10 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
 ) -> Iterator[pa.RecordBatch]:
     """Read the events of one file in file order, that is, in ascending order of identity.
 
-    Args:
-        file: the file to read.
-        columns: the table's data columns, in the table's order.
-        data_columns: the columns of `row`, in this order; None means all columns.
-        stripes: 0-based numbers of the stripes to read; None means all stripes.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-        matching: the rule that finds the table's columns in the file.
-        tail: the file's tail, if the caller has already read it.
-        is_hives: whether a file without ACID columns was written into an ACID table; see
-            `calendars.is_hybrid`.
-
-    Returns:
-        Batches with the schema `read_schema(...)`; `row` is NULL only in delete events.
+    `columns` are the table's data columns, in the table's order. `data_columns` are the columns of
+    `row`, in this order, and `stripes` are 0-based numbers; None means all. `tail` is the file's
+    tail, if the caller has already read it. For `is_hives`, see `calendars.is_hybrid`. Batches have
+    the schema `read_schema(...)`; `row` is NULL only in delete events.
 
     Raises:
         CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
@@ -131,14 +121,8 @@ def read_identity(
 ) -> Iterator[pa.RecordBatch]:
     """Read the operation, identity and current write ID of one file's events, in file order.
 
-    Args:
-        file: the file to read.
-        stripes: 0-based numbers of the stripes to read; None means all stripes.
-        batch_rows: the maximum number of rows in a batch.
-        tail: the file's tail, if the caller has already read it.
-
-    Returns:
-        Batches of `IDENTITY_SCHEMA`.
+    Yield batches of `IDENTITY_SCHEMA`. `stripes` are 0-based numbers; None means all. `tail` is the
+    file's tail, if the caller has already read it.
     """
     yield from _source(file, stripes, batch_rows, tail).identities()
 

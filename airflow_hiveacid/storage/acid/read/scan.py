@@ -60,22 +60,13 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
 ) -> Iterator[pa.RecordBatch]:
     """Read the live rows of one table or partition directory.
 
-    Args:
-        location: the directory of an unpartitioned table, or of one partition.
-        columns: the table's data columns; partition columns are not in the files.
-        write_ids: the write IDs that are visible to the reader.
-        txns: the transactions whose compactions are visible; None means all transactions.
-        data_columns: the columns to return, in this order; None means all columns.
-        with_identity: whether to return `row__id` as the first column.
-        buckets: the buckets whose rows are returned; None means all buckets.
-        batch_rows: the maximum number of rows in a batch that is read from a file.
-        timestamps: the form of timestamp columns.
-        matching: the rule that finds the table's columns in files.
-        state: the files of a past version; by default, the files that `write_ids` and `txns`
-            select.
-
-    Returns:
-        Non-empty batches, in ascending order of identity within and across batches.
+    `location` is the directory of an unpartitioned table, or of one partition. `columns` are the
+    table's data columns; `data_columns` are those to return, in this order. If `with_identity`,
+    `row__id` is the first column. `txns` are the transactions whose compactions are visible. For
+    `txns`, `data_columns` and `buckets`, None means all. `batch_rows` limits the rows of a batch
+    that is read from a file. `state` has the files of a past version; by default, `write_ids` and
+    `txns` select the files. Batches are not empty, and in ascending order of identity within and
+    across batches.
 
     Raises:
         LocationNotFoundError: the location does not exist.

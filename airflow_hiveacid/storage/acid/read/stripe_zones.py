@@ -41,8 +41,7 @@ class StripeZones:
     def parts(self, column_ids: Iterable[int]) -> Iterator[tuple[TimeZone | None, tuple[int, ...]]]:
         """Yield the stripes in order, grouped by zone; None means UTC.
 
-        Args:
-            column_ids: the columns to read. Without timestamps, the zones do not matter.
+        Without timestamps in the columns, the zones do not matter.
 
         Raises:
             UnsupportedFileError: the rules of a zone are not known.

@@ -25,14 +25,8 @@ def numbered(
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Yield each batch with its root columns; the row IDs are derived from positions.
 
-    Args:
-        synthetic: the rule for the identities of the file's rows.
-        stripes: all stripes of the file.
-        read: 0-based numbers of the stripes that were read, in ascending order.
-        batches: the rows of these stripes.
-
-    Returns:
-        Pairs of the root columns (`IDENTITY_SCHEMA`) and the batch.
+    `stripes` are all stripes of the file. `read` are the 0-based numbers of the stripes with the
+    rows of `batches`, in ascending order. The root columns have the `IDENTITY_SCHEMA`.
     """
     lengths = np.array([stripe.rows for stripe in stripes], dtype=np.int64)
     firsts = np.cumsum(lengths) - lengths

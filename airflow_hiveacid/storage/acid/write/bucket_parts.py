@@ -73,8 +73,7 @@ class SplitCompaction:
     def rest(self, done: Sequence[CompactedPart]) -> tuple[BucketCompaction, ...]:
         """Return the work that remains after the parts: to join them, and to merge delete events.
 
-        Args:
-            done: the parts' results, in identity order.
+        `done` are the parts' results, in identity order.
 
         Raises:
             CorruptFileError: the parts have read a different number of rows than the files contain,

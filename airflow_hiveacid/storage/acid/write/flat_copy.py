@@ -134,10 +134,7 @@ class CopiedFile:
 def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFile | None:
     """Write one bucket file with row IDs from 0, or return None if there are no rows.
 
-    Args:
-        work: The plan of the copy.
-        new_file: A function that takes the value of the key column and returns the URI of the new
-            file.
+    `new_file` takes the value of the key column and returns the URI of the new file.
 
     Raises:
         UnsupportedFileError: a flat file has a different layout, so its rows must be decoded to be

@@ -102,14 +102,7 @@ def flat_kind(hive_type: HiveType) -> TypeKind:
 def check_flat(
     tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
 ) -> None:
-    """Check that a flat file with these columns has the expected layout.
-
-    Args:
-        tail: the file's tail.
-        columns: the table's columns.
-        row_index_stride: the row index stride with which the file was written.
-        has_key: True if the file has the key column.
-    """
+    """Check that a flat file with these columns has the expected layout."""
     nodes = type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]
     types = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]

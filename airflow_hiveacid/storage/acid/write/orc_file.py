@@ -43,9 +43,7 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
     string in a dictionary column. Readers that load a whole stripe would also have to hold all
     these rows.
 
-    Args:
-        nodes: The types of the columns that contain values. A file of delete events has no such
-            columns.
+    `nodes` are the columns that contain values. A file of delete events has no such columns.
     """
     texts = sum(is_text(node.type) for top in nodes for node in top.walk())
     return max(_FEWEST_STRIPE_ROWS, _MOST_STRIPE_ROWS // max(1, texts))
@@ -93,14 +91,8 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
     ) -> None:
         """Open the file; create its directory if it is missing.
 
-        Args:
-            fs: The file system to write to.
-            path: The file's path on this file system.
-            nodes: The columns' types.
-            options: Compression and sizes.
-            has_root: True if the file has ACID columns and `row` contains the table's columns.
-            stripe_rows: The maximum number of rows in a stripe.
-            table: The table, for messages.
+        If `has_root`, the file has ACID columns and `row` contains the table's columns.
+        `stripe_rows` is the maximum number of rows in a stripe. `table` is for messages.
         """
         self._fs, self._path, self._options = fs, path, options
         self._nodes, self._has_root, self._table = tuple(nodes), has_root, table

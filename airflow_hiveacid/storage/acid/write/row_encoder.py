@@ -56,15 +56,9 @@ class RowEncoder:
     ) -> None:
         """Start an encoder for rows of these types.
 
-        Args:
-            sink: The sink that receives the stripes.
-            nodes: The types of the table's columns.
-            options: Compression and sizes.
-            byte_ids: ORC column IDs of text columns with values that are not UTF-8. Text that is
-                not UTF-8 is written as binary. This changes only the dictionary streams of a
-                stripe.
-            table: The table, for messages.
-            has_root: True if the file has ACID columns and `row` contains the table's columns.
+        `byte_ids` are the text columns with values that are not UTF-8. Such text is written as
+        binary, which changes only the dictionary streams of a stripe. If `has_root`, the file has
+        ACID columns and `row` contains the table's columns.
 
         Raises:
             ConfigurationError: pyorc is not installed.

@@ -51,11 +51,8 @@ _ACID_VERSION: Final = b"2"
 class AcidFacts:
     """The facts about a file that the tails of the encoders do not contain.
 
-    Attributes:
-        stripe_keys: Identity of the last row of each stripe, in file order.
-        is_delete: True if the events are delete events.
-        nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
-            are wrong.
+    `stripe_keys` has the identity of the last row of each stripe, in file order. `nul_column_ids`
+    are columns with NUL characters; their string statistics are wrong.
     """
 
     stripe_keys: Sequence[RecordIdentifier]
@@ -101,12 +98,8 @@ def compose_tail(
 ) -> OrcTail:
     """Return the tail of the whole ACID file.
 
-    Args:
-        parts: The tails of the parts, at least one, with the offsets of their stripes in the file;
-            all have the same compression and row index stride.
-        columns: The table's columns.
-        facts: The facts that the parts' tails do not contain.
-        path: The file, for messages.
+    The `parts`, at least one, have the offsets of their stripes in the file, and the same
+    compression and row index stride.
     """
     tail = whole_tail(parts, acid_types(columns), facts.nul_column_ids, path=path)
     _add_user_metadata(tail.footer, facts)
@@ -133,13 +126,8 @@ def whole_tail(
 ) -> OrcTail:
     """Return the tail of the whole file, without the user metadata of ACID files.
 
-    Args:
-        parts: The tails of the parts, at least one, with the offsets of their stripes in the file;
-            all are from the same kind of writer with the same options.
-        types: The ORC types, by column ID.
-        nul_column_ids: IDs of columns with NUL characters; the string statistics of these columns
-            are wrong.
-        path: The file, for messages.
+    The `parts`, at least one, have the offsets of their stripes in the file. All are from the same
+    kind of writer with the same options. `types` are in order of column ID.
     """
     first = parts[0]
     footer, metadata, postscript = pb.Footer(), pb.Metadata(), pb.PostScript()

@@ -101,18 +101,10 @@ def whole_stripes(  # noqa: PLR0913 - the parts of a bucket, and the requirement
 ) -> tuple[WholeStripe, ...]:
     """Return the stripes that can be copied unchanged, in identity order.
 
-    Args:
-        inserts: the files with rows.
-        deletes: the files with delete events. These files may include events for rows of other
-            files.
-        write_ids: the list that decides which events are visible.
-        bucket_id: the result's bucket.
-        columns: the table's columns.
-        options: the writer options of the result.
-        chosen: the 0-based numbers of a file's stripes that belong to the result, by file key; all
-            stripes of a file without an entry belong to it.
-        keys: the range of the result's identities.
-        least_bytes: the length from which stripes are copied; None means by `least_length`.
+    `deletes` may include events for rows of other files. `chosen` has the 0-based numbers of a
+    file's stripes that belong to the result, by file key; all stripes of a file without an entry
+    belong to it. `keys` is the range of the result's identities. Stripes are copied from a length
+    of `least_bytes`; None means by `least_length`.
     """
     tails = {
         file.key: tail
@@ -147,8 +139,7 @@ def least_length(lengths: Iterable[int]) -> int:
     reach it. So the small stripes of many compactions are copied until they are too many for one
     file. Then one compaction decodes and merges them.
 
-    Args:
-        lengths: the lengths in bytes of all stripes that may be copied.
+    `lengths` are the bytes of all stripes that may be copied.
 
     Example:
         >>> least_length([300_000] * 256) == LEAST_BYTES

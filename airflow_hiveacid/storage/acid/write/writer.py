@@ -101,14 +101,8 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
     ) -> None:
         """Open the file; create its directory if it is missing.
 
-        Args:
-            fs: The file system to write to.
-            path: The file's path on this file system. The last component of the path is
-                `bucket_NNNNN`.
-            columns: The table's columns without partition columns.
-            options: Compression and sizes.
-            is_delete: True for a file of delete events, False for insert events.
-            table: The table, for messages; by default the path.
+        The last component of `path` is `bucket_NNNNN`. `columns` are without partition columns.
+        `table` is for messages; by default, it is the path.
 
         Raises:
             InvalidNameError: the path does not end with the name of a bucket file.
@@ -134,10 +128,8 @@ class AcidFileWriter(OrcFile[RecordIdentifier]):
     def write(self, batch: pa.RecordBatch) -> None:
         """Append events; each identity must be greater than all earlier identities.
 
-        Args:
-            batch: Events with the schema `acid_schema(columns)`. Timestamps may have any unit, but
-                all batches must use the same unit. Values of `char` columns may be padded or
-                unpadded.
+        `batch` has the schema `acid_schema(columns)`. Timestamps may have any unit, but all batches
+        must use the same unit. Values of `char` columns may be padded or unpadded.
 
         Raises:
             CorruptFileError: identities do not ascend, or an event has a different bucket or

@@ -102,12 +102,6 @@ def avro_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the rows of a file.
 
-    Args:
-        file: the file to read.
-        wanted: the columns to return, in the order of the result.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-
     Raises:
         UnsupportedFileError: a column is stored with a different type, or a value does not fit or
             is ambiguous. The same error is raised if the compression is not deflate, bzip2 or

@@ -81,12 +81,6 @@ def check_avro(
 ) -> None:
     """Raise an error for unsupported Avro tables; do not check tables in other formats.
 
-    Args:
-        table: the table, for messages.
-        storage: the storage of a table or partition.
-        parameters: the table's parameters.
-        columns: the data columns of the table or partition.
-
     Raises:
         UnsupportedTableError: the columns are defined outside the metastore, or Avro does not
             support the type of a column.

@@ -37,9 +37,7 @@ def open_parquet(source: pa.NativeFile, instants_in: str = "us") -> pq.ParquetFi
 
     The types are those of Parquet, whatever types Arrow's writer noted.
 
-    Args:
-        source: the file.
-        instants_in: the unit to which timestamps in 96 bits are converted.
+    Timestamps in 96 bits are converted to the unit `instants_in`.
 
     Raises:
         ArrowInvalid: the file is not a Parquet file.
@@ -82,10 +80,8 @@ def _most_elements(source: pa.NativeFile) -> int:
 def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
     """Yield the columns of a file as batches, in file order.
 
-    Args:
-        opened: the file.
-        names: the column names in the file; batches may contain more columns.
-        most: the maximum number of rows in a batch; batches of long values have fewer rows.
+    Batches may contain more columns than `names`. They have at most `most` rows; batches of long
+    values have fewer.
     """
     # Arrow interprets a dot in a column name as access to a struct field.
     is_plain = not any("." in name for name in names)

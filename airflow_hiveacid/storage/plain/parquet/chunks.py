@@ -50,11 +50,6 @@ _END_BYTES: Final = 8
 def require_readable_chunks(source: pa.NativeFile, metadata: pq.FileMetaData, path: str) -> None:
     """Check that Arrow can describe all column chunks of a file without ending the process.
 
-    Args:
-        source: the open file.
-        metadata: the file's footer as Arrow parsed it.
-        path: the file, for messages.
-
     Raises:
         CorruptFileError: a description contradicts the schema.
         UnsupportedFileError: a column is encrypted.

@@ -210,10 +210,7 @@ def facts_of(
 
     The row count is checked, because a damaged file may seem empty.
 
-    Args:
-        opened: the file.
-        path: the file, for messages.
-        unchecked: the same file, if its column chunks were not checked (`require_readable_chunks`).
+    `unchecked` is the same file, if its column chunks were not checked (`require_readable_chunks`).
 
     Raises:
         CorruptFileError: the number of rows in the footer differs from the sum of the row groups.

@@ -92,14 +92,7 @@ class _Values:
 def parquet_rows(
     file: PlainFile, wanted: Sequence[Column], *, batch_rows: int, timestamps: TimestampForm
 ) -> Iterator[pa.RecordBatch]:
-    """Read some columns of the rows of a file.
-
-    Args:
-        file: the file to read.
-        wanted: the columns to return, in the order of the result.
-        batch_rows: the maximum number of rows in a batch.
-        timestamps: the form of timestamp columns.
-    """
+    """Read some columns of the rows of a file."""
     types = {column.name: parse_type(column.type) for column in wanted}
     fields = [pa.field(name, read_type(type_, timestamps)) for name, type_ in types.items()]
     with parquet_errors(file.path), file.fs.open_input_file(file.path) as source:

@@ -143,8 +143,7 @@ _PLAIN_REMEDY: Final = (
 def hdfs_errors(where: str) -> Iterator[None]:
     """Turn hdfs-native's exceptions inside the block into Python's OSErrors.
 
-    Args:
-        where: the store and path, for the message.
+    `where` is the store and path, for the message.
 
     Raises:
         FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError: the operation

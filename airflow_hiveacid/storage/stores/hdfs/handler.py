@@ -55,12 +55,8 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
 
     The object is mutable, because it records whether ACLs are enabled.
 
-    Args:
-        root: the URI of the client's file system.
-        client: `hdfs_native.Client`.
-        umask: the permission bits that new files and directories do not get.
-        options: `hdfs_native.WriteOptions`.
-        answer_s: the time limit for a name node's answer.
+    `root` is the URI of its file system. New files and directories do not get the bits of `umask`.
+    `options` is `hdfs_native.WriteOptions`. `answer_s` is the time limit for a name node's answer.
     """
 
     def __init__(

@@ -233,9 +233,6 @@ class Ledger:
         The drivers of these entries may have been killed after the commit and before the
         confirmation. A job writes its entry before it commits. So this method first fetches `txns`,
         then lists the directory.
-
-        Args:
-            txns: the metastore's current transactions.
         """
         names = {file.name for file in list_files(*open_location(self._root))}
         left = []
@@ -264,14 +261,8 @@ class Ledger:
         Call this method before the directories are compacted or removed. Existing directories prove
         that a prepared entry is committed (`is_certain`). No other proof exists.
 
-        Args:
-            unconfirmed: see `unconfirmed`.
-            directories: the URIs of directories that exist.
-            write_ids: the table's current write IDs.
-            txns: the metastore's current transactions.
-
-        Returns:
-            The entries that are still unconfirmed.
+        `directories` are the URIs of directories that exist. The lists are the metastore's current
+        ones. Return the entries that are still unconfirmed.
         """
         left = []
         for entry in unconfirmed:
@@ -289,12 +280,8 @@ class Ledger:
     def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
         """Remove old entries and roll up confirmed entries, after listing the directory once.
 
-        Args:
-            now_s: the current time in seconds since 1970.
-            retention_s: the minimum time to keep entries, in seconds.
-
-        Returns:
-            The listed files, for further clean-up of the directory.
+        `now_s` is in seconds since 1970. Entries are kept for at least `retention_s`. Return the
+        listed files, for further clean-up of the directory.
         """
         files = list_files(*open_location(self._root))
         self.prune(now_s, retention_s, files)
@@ -309,11 +296,8 @@ class Ledger:
         entries twice. Readers tolerate this. Unreadable and unconfirmed entries stay in their own
         files.
 
-        Args:
-            now_s: the current time in seconds since 1970. This time shows which entries have
-                expired.
-            retention_s: the minimum time to keep entries, in seconds.
-            files: the listed files of the directory.
+        By `now_s` and `retention_s`, entries in rolls expire; `files` are the listed files of the
+        directory.
         """
         files = tuple(files)
         matches = [(file, _NAME.fullmatch(file.name)) for file in files]
@@ -491,10 +475,8 @@ def committed(
     entry were either compacted after a commit, or cleaned after an abort. `Ledger.is_certain` is
     False for such an entry.
 
-    Args:
-        entries: all entries of the job, from `Ledger.entries`.
-        write_ids: the table's write IDs in the reader's snapshot.
-        txns: the transactions in the reader's snapshot.
+    `entries` are all entries of the job (`Ledger.entries`). The lists are those of the reader's
+    snapshot.
     """
     found: dict[TxnId, LedgerEntry] = {}
     prepared: dict[TxnId, LedgerEntry] = {}

@@ -93,11 +93,7 @@ def note_content(note: object, *, version: int | None = None) -> bytes:
 def read_note(cls: type[_T], content: bytes, uri: str, *, version: int | None = None) -> _T:
     """Read a note from the content of its file.
 
-    Args:
-        cls: the type of the note.
-        content: the file's content.
-        uri: the file's URI, for the error.
-        version: the version of the note; None if its kind has no version.
+    `uri` is for the error. `version` is None if notes of this kind have no version.
     """
     (note,) = read_notes(cls, content, uri, version=version)
     return note

@@ -40,11 +40,6 @@ def packed(lines: Iterable[Line]) -> bytes:
 def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
     """Return the entries of a roll that have file names with this prefix.
 
-    Args:
-        content: the content of the roll, from `packed`.
-        prefix: the prefix of the wanted names.
-        path: the path of the roll, for the message.
-
     Raises:
         LedgerRollError: the content is not a roll, so its entries are unknown.
     """

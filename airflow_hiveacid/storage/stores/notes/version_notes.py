@@ -117,9 +117,8 @@ class VersionNotes:
         wrote. So a note is removed only if its version is unreadable in all partitions of the
         commit.
 
-        Args:
-            oldest: the oldest readable version of each existing partition.
-            before_s: the notes of commits after this time are kept.
+        `oldest` has the oldest readable version of each existing partition. The notes of commits
+        after `before_s` are kept.
         """
         names = self._names(_COMMITS)
         bundles, singles = self._of_table(names, _BUNDLE), self._of_table(names, _COMMIT)
@@ -157,8 +156,7 @@ class VersionNotes:
         concurrently, they write the same notes twice. Readers tolerate this. Unreadable notes stay
         in their own files.
 
-        Args:
-            files: the listed files of the hidden directory.
+        `files` are the listed files of the hidden directory.
         """
         sizes = {file.name: file.size_bytes for file in files}
         singles = self._of_table(sizes, _COMMIT)
@@ -342,9 +340,8 @@ class VersionNotes:
     def noted_tags(self, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
         """Return all tags, including older tags that a tag of the same name is about to replace.
 
-        Args:
-            known: the tags that were read earlier, by file name. These tags are not read again. So
-                a caller can cheaply check for new tags before each partition.
+        `known` are tags that were read earlier, by file name. They are not read again. So a caller
+        can cheaply check for new tags before each partition.
         """
         return self._tags(f"{_TAG}{self._digest}.", known)
 

@@ -101,9 +101,7 @@ def code_of(error: boto.ClientError) -> str:
 def s3_errors(path: str, source: str) -> Iterator[None]:
     """Turn botocore's exceptions inside the block into OSErrors with an errno.
 
-    Args:
-        path: the object's URI.
-        source: the source of the credentials.
+    `path` is the object's URI, and `source` the source of the credentials.
 
     Raises:
         FileNotFoundError: the object does not exist.
