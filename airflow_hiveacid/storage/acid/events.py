@@ -1,7 +1,7 @@
 """Create and check ACID events; each event inserts or deletes one row.
 
-Input is rows or row identities. Output is record batches with the ACID schema. The module refuses
-batches that an ACID file must not contain. This module must not read or write files.
+The module refuses batches that an ACID file must not contain. This module must not read or write
+files.
 
 Example:
     >>> rows = pa.record_batch({"id": pa.array([7, 8])})

@@ -2,8 +2,7 @@
 
 A row's identity is (original write ID, bucket property, row ID). The three are compared as signed
 integers in this order (Hive's RecordIdentifier.compareToInternal). Every ACID file is sorted by row
-identity. Input is Arrow batches that contain these three columns under their ORC names. Output is
-NumPy views of these columns. This module must not read or write files.
+identity. This module must not read or write files.
 """
 
 from __future__ import annotations

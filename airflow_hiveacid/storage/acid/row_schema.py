@@ -1,7 +1,6 @@
 """The six root columns of an ACID file: names, types, ORC column IDs, and row identity.
 
-Input is columns with Hive types. Output is Arrow schemas and the ORC column ID of every nested
-type. This module must not read or write files.
+This module must not read or write files.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column

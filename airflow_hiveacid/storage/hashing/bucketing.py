@@ -1,10 +1,8 @@
 """Bucket IDs of rows, computed as in Hive (bucketing versions 1 and 2).
 
-The module takes Arrow arrays of the CLUSTERED BY columns and their Hive types. Readers skip files
-by bucket, so they would not find a row in the wrong bucket. So the module refuses types for which
-it cannot compute Hive's hash. The module must not depend on files or tables. The rules are those of
-Hive's ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld). All arithmetic is modulo
-2**32.
+Readers skip files by bucket, so they would not find a row in the wrong bucket. So the module
+refuses types for which it cannot compute Hive's hash. The rules are those of Hive's
+ObjectInspectorUtils (getBucketHashCode and getBucketHashCodeOld). All arithmetic is modulo 2**32.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type

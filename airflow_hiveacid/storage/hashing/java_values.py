@@ -1,7 +1,4 @@
-"""Java's and Hive's hash codes and binary forms of decimals, timestamps and integers.
-
-The module takes and returns plain Python values. The module must not depend on arrays.
-"""
+"""Java's and Hive's hash codes and binary forms of decimals, timestamps and integers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Compute how many rows a batch may have without exceeding a size limit.
 
-Rows differ in size: 16,000 rows can be 100 KB or 10 GB. The module takes a tail and the columns to
-read. From statistics of text and list lengths, it computes the number of rows per batch. This
-module must not read rows.
+Rows differ in size: 16,000 rows can be 100 KB or 10 GB. The number of rows per batch follows from
+statistics of text and list lengths. This module must not read rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compress and expand sections of an ORC file, in chunks with a three-byte header each.
 
-The module takes and returns the bytes of whole sections (metadata, footer, stripe footer). A
-chunk's header holds the chunk's length and a flag. The flag is set if the chunk is stored
-uncompressed, because compression did not help. The module must not depend on a section's content.
+A chunk's header holds the chunk's length and a flag. The flag is set if the chunk is stored
+uncompressed, because compression did not help.
 
 Example:
     >>> section = compress(b"x" * 100, Compression.ZLIB, block_bytes=64)

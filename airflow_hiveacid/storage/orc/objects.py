@@ -1,8 +1,7 @@
 """Count the objects that a parser would create for a section of a tail, without parsing it.
 
 An empty message takes two bytes in a section and two hundred bytes in memory. A section of empty
-messages shrinks a thousandfold if it is compressed. The module takes the expanded section, and
-counts up to a limit. The module must not create any of the objects.
+messages shrinks a thousandfold if it is compressed. Counting creates none of the objects.
 
 Example:
     >>> from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb

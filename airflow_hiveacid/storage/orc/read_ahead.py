@@ -3,8 +3,7 @@
 Arrow reads 128 KiB of one stream, then 128 KiB of the next stream. For a remote file, each read
 costs a round trip. A stripe's footer shows what Arrow will read: the streams of the wanted columns.
 `ReadAhead` takes an open file, its tail and column IDs. `splice` reads a `ReadAhead` like a file.
-The module must not depend on the meaning of columns. If a stripe's footer is invalid, nothing is
-read ahead, and the decoder reports the fault.
+If a stripe's footer is invalid, nothing is read ahead, and the decoder reports the fault.
 """
 
 from __future__ import annotations

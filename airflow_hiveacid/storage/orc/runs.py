@@ -1,8 +1,6 @@
 """Encode constant or evenly increasing integer columns as streams of an ORC stripe.
 
-The module takes a first value, a step and a number of rows. The module returns the bytes of the
-data stream and the row index. No encoder is needed, because the data are runs with a fixed delta
-(RLE version 2). The module must not depend on the column's meaning.
+No encoder is needed, because the data are runs with a fixed delta (RLE version 2).
 
 Example:
     >>> layout = RunLayout(compression=Compression.ZLIB, block_bytes=65536, stride=10000)

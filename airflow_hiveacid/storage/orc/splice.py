@@ -1,9 +1,7 @@
 """Show Arrow a file in which some parts are replaced, such as the tail or stripe footers.
 
-The module takes an open file and a list of pieces. A piece is a range of this file, or new bytes.
-The module returns a file object that consists of the pieces. The module also builds pieces that
-replace the time zone in stripe footers, or the seconds of timestamps with 0. The module must not
-depend on the meaning of columns.
+A piece is a range of the original file, or new bytes. The module also builds pieces that replace the time
+zone in stripe footers, or the seconds of timestamps with 0.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Merge column statistics of ORC files, and remove statistics that a footer must not hold.
 
-The module takes and returns protobuf messages. The module merges the statistics of several parts
-into statistics of all rows. If typed statistics are incomplete in one part, the result omits these
-statistics. A reader that finds typed statistics without a minimum assumes that the column is all
-NULL. The reader then skips the rows (ORC's RecordReaderImpl.evaluatePredicateRange). The module
-must not depend on files.
+The module merges the statistics of several parts into statistics of all rows. If typed statistics
+are incomplete in one part, the result omits these statistics. A reader that finds typed statistics
+without a minimum assumes that the column is all NULL. The reader then skips the rows (ORC's
+RecordReaderImpl.evaluatePredicateRange).
 
 Example:
     >>> one = pb.ColumnStatistics(values=1, integers=pb.IntegerStatistics(minimum=5, maximum=5))

@@ -1,9 +1,8 @@
 """Copy stripes from one ORC file to another, stream by stream, without decoding values.
 
-The module takes an open file and its tail, and returns each stripe as a list of stream positions. A
-caller may add and remove streams in the list, or renumber their columns. Then `StripeWriter` copies
-the streams. `storage.acid.write.whole_stripes` decides which stripes are copied. Only a few MiB of
-one stream are in memory at a time. The module must not depend on the meaning of columns.
+A caller may add and remove streams of a stripe's content, or renumber their columns. Then
+`StripeWriter` copies the streams. `storage.acid.write.whole_stripes` decides which stripes are copied. Only a few
+MiB of one stream are in memory at a time.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Arrow's batch reader streams a file in bounded memory. But the batch reader can 
 top-level columns, and always reads all stripes that the footer lists. Therefore this module
 replaces the footer. The struct `row` becomes empty and keeps its position. The fields of `row`
 become columns directly after it. So all column IDs and all streams in the file stay the same.
-Columns are called `c<column ID>`, regardless of their names in the table. The module takes a tail
-and a `ColumnView`, and returns batches. This module must not depend on the meaning of columns.
+Columns are called `c<column ID>`, regardless of their names in the table.
 
 Of a timestamp, the view can also show only the whole seconds or only the nanoseconds. Arrow counts
 nanoseconds in 64 bits, from 1677 to 2262, and refuses timestamps outside this range. ORC stores

@@ -1,8 +1,7 @@
 """Merge several files of an insert-only table into one file; the rows keep their order.
 
-Input is files and a target. Output is one staged file. Rows are read and rewritten batch by batch.
-The rows have no row IDs, but every value must stay the same. If a value cannot be stored unchanged,
-the compaction fails.
+Rows are read and rewritten batch by batch. The rows have no row IDs, but every value must stay the
+same. If a value cannot be stored unchanged, the compaction fails.
 """
 
 from __future__ import annotations

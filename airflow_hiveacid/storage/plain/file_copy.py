@@ -1,7 +1,4 @@
-"""Copy files byte by byte, and check the copies.
-
-Input is a file and a target path. This module must not depend on the purpose of the file.
-"""
+"""Copy files byte by byte, and check the copies."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Check whether files of an insert-only table can be read, and whether new files can be written.
 
-Input is tables, partitions and their storage, in any format. A check raises an error or returns
-nothing. Every reader, writer and compaction calls these checks. So add the checks of a new format
-here. For each format, a separate module, such as `orc_fit`, checks the columns of a file.
+A check raises an error or returns nothing. Every reader, writer and compaction calls these checks.
+So add the checks of a new format here. For each format, a separate module, such as `orc_fit`,
+checks the columns of a file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Check the files that LOAD DATA adds to a table, so that every reader reads the same rows.
 
-Input is a location and a table. Output is `LoadableFile` values. Loaded files are copied byte by
-byte. So Hive 3.1, Hive 4 and our reader must all read the same rows from a file, without changing a
-value. Otherwise, the module refuses the file. Reasons for a refusal are different column names, a
-different column order, types that do not fit, values in an unknown calendar, and whatever our
-reader refuses. A refused file can instead be the source of an INSERT. This module must not depend
-on the directory layout of tables.
+Loaded files are copied byte by byte. So Hive 3.1, Hive 4 and our reader must all read the same rows
+from a file, without changing a value. Otherwise, the module refuses the file. Reasons for a refusal
+are different column names, a different column order, types that do not fit, values in an unknown
+calendar, and whatever our reader refuses. A refused file can instead be the source of an INSERT.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Check that all readers read the same rows from an ORC file without ACID columns.
 
-Input is the types in a file's tail. Output is True if a column is stored exactly as a Hive type,
-and False otherwise. Readers could convert a different type. But Hive's compactor would fail,
-because it does not convert a file's rows (OrcRawRecordMerger). This module must not read values.
+Readers could convert a different type. But Hive's compactor would fail, because it does not convert
+a file's rows (OrcRawRecordMerger). This module must not read values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Read the rows of one file of an insert-only table, as batches of the table's columns.
-
-Input is a `PlainFile` and the table's columns. Output is batches in file order, with only the
-requested columns, in the table's types. This module must not depend on which files are visible
-(`files`).
-"""
+"""Read the rows of one file of an insert-only table, as batches of the table's columns."""
 
 from __future__ import annotations
 

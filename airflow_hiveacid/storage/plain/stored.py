@@ -2,8 +2,7 @@
 
 Input is a file of any directory: replaced, aborted, staged, or outside the table. Output is batches
 of the table's columns. Deleted rows are included, since their values are still in the file. A file
-that cannot be read completely raises an error; it never yields fewer rows. This module must not
-depend on snapshots.
+that cannot be read completely raises an error; it never yields fewer rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Derive the form of a table's text files from the parameters of the table and its SerDe.
 
-Input is the metastore's description of a table. Output is a `TextForm`, or an error if the form is
-not supported. The rules are the same as in Hive's LazySerDeParameters.
+The rules are the same as in Hive's LazySerDeParameters.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Read the rows of one text file in the types of a Hive table, like LazySimpleSerDe.
 
-Input is a file and columns. Output is batches in file order. Columns are found by position; a
-column that is missing in a line is NULL. A text file contains no metadata. So the module refuses a
-value that Hive would not have written. Hive reads some of these values as NULL. Hive truncates or
-rounds other values.
+Columns are found by position; a column that is missing in a line is NULL. A text file contains no
+metadata. So the module refuses a value that Hive would not have written. Hive reads some of these
+values as NULL. Hive truncates or rounds other values.
 """
 
 from __future__ import annotations

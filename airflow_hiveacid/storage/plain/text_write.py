@@ -1,9 +1,8 @@
 """Write text files like Hive's LazySimpleSerDe: each line contains the fields of one row.
 
-Input is batches of rows. Output is one file. A text file contains no metadata. So the module
-refuses a value if a reader would read a different value or two values. A refused value contains a
-delimiter or a line end, or is spelled like NULL. Hive writes such values, but later reads different
-rows.
+A text file contains no metadata. So the module refuses a value if a reader would read a different
+value or two values. A refused value contains a delimiter or a line end, or is spelled like NULL.
+Hive writes such values, but later reads different rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Write one data file of an insert-only table, in a form that Hive can read.
 
-Input is batches of rows in the types of the table's columns. Output is one file, in one of several
-formats. Values are stored as in Hive, or refused. The module never reads the file. This module must
-not interpret directory names.
+Values are stored as in Hive, or refused. The module never reads the file. This module must not
+interpret directory names.
 
 Example:
     >>> import tempfile

@@ -1,8 +1,4 @@
-"""Operations on single files and directories; failures are raised as typed errors.
-
-The module takes a pyarrow file system, and a path on it (`locations` finds both). This module must
-not depend on the content of files.
-"""
+"""Operations on single files and directories; failures are raised as typed errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Hadoop's client settings, and the umask; hdfs-native does not apply the umask itself.
 
 The module reads `core-site.xml` and `hdfs-site.xml` in the directory that hdfs-native also uses.
-The module returns the settings by name.
 
 Example:
     >>> f"{umask_of({'fs.permissions.umask-mode': 'u=rwx,g=rx,o='}):03o}"

@@ -1,8 +1,7 @@
 """List locations and directories in the form that `format.state.acid_state` takes.
 
 The module takes a location, or a directory in a file system. The module returns the files with
-sizes and times, and the content of compactors' marker files. This module must not depend on the
-content of data files.
+sizes and times, and the content of compactors' marker files.
 
 Example:
     >>> metadata_text("compacted")

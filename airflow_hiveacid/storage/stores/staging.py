@@ -1,9 +1,5 @@
 """Build directories where no reader looks, then publish them whole under their final names.
 
-The module takes the location of a table or partition and a token. The module returns the paths to
-write to, writes a directory's marker files, and publishes the directory. This module must not
-depend on the content of data files.
-
 All staged files are below `<home>/_tmp_hiveacid_<token>/`. In that directory, `<final name>/` is
 the directory to publish. `_attempts/` contains files that tasks wrote and the driver has not
 accepted yet. `_parts/` contains files that later tasks read, and that are never published. `_flat/`

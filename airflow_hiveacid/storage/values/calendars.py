@@ -3,8 +3,7 @@
 An ORC file's footer can state the calendar of its dates and timestamps. Hive 4 writes the hybrid
 calendar (Julian before 1582-10-15). Arrow ignores the calendar. A date keeps its label (year,
 month, day). So a hybrid day becomes the proleptic day with the same label
-(CalendarUtils.convertDateToProleptic in Hive's storage API). The module takes and returns NumPy
-arrays of days and seconds since 1970-01-01.
+(CalendarUtils.convertDateToProleptic in Hive's storage API).
 
 Example:
     >>> to_proleptic_days(np.array([-719164, -141428, -141427]))

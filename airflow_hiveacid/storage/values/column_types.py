@@ -1,8 +1,5 @@
 """Convert Hive types to Arrow types and to the type tree of an ORC file.
 
-The module takes columns with Hive type strings. The module returns Arrow types, and trees of types
-with ORC column IDs. The module must not depend on the purpose of columns.
-
 Example:
     >>> from airflow_hiveacid.format.table import Column
     >>> row_type([Column(name="id", type="bigint"), Column(name="code", type="char(3)")])

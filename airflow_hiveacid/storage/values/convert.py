@@ -1,10 +1,9 @@
 """Plan how to read a table's columns from an ORC file.
 
-The module takes the type tree of a file and the wanted columns. For each column, the module returns
-the column ID to read, and a function that converts Arrow's array to the table's type. Columns are
-found by name at every level; case is ignored. A missing column is NULL. If all columns of a file
-are called `_colN`, as before HIVE-4243, columns are found by position, as in ORC's SchemaEvolution.
-The module must not depend on row identities or file paths.
+For each column, the module returns the column ID to read, and a function that converts Arrow's
+array to the table's type. Columns are found by name at every level; case is ignored. A missing
+column is NULL. If all columns of a file are called `_colN`, as before HIVE-4243, columns are found
+by position, as in ORC's SchemaEvolution.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Convert a column of an ORC file, as Arrow reads it, to a table's column.
 
-The conversion covers nesting, types and calendars. The module takes the type tree of a file and the
-wanted Hive type, and returns a function on arrays. The module must not depend on which column is
-converted.
+The conversion covers nesting, types and calendars.
 """
 
 from __future__ import annotations

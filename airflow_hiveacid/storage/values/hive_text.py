@@ -1,8 +1,7 @@
 """Format dates, timestamps, decimals and floating-point numbers as Hive does.
 
-The module takes Arrow arrays (timestamps as seconds and nanoseconds). The module returns a string
-for each row, or None for NULL. The formats are those of Java (Date, Timestamp, HiveDecimal,
-Double.toString). Hive uses these formats if a column's type is changed to string.
+The formats are those of Java (Date, Timestamp, HiveDecimal, Double.toString). Hive uses these
+formats if a column's type is changed to string.
 
 Example:
     >>> decimal_text(Decimal("1.50")), double_text(1e10), double_text(100.0)

@@ -1,7 +1,6 @@
 """Change or refuse values that ORC, its C++ writer or Hive cannot store correctly.
 
-The module takes the `row` column of a batch. The module returns the column to store, and facts
-about the column that the writer needs. Every check is one Arrow or NumPy kernel over a column.
+Every check is one Arrow or NumPy kernel over a column.
 
 - The children of a NULL struct become NULL. Otherwise the children's values would move to different
   rows. Arrow's ORC writer sets children to NULL only if the outermost struct is NULL

@@ -3,8 +3,8 @@
 The module takes an Arrow array with the file's type, and the Hive type of the table. The module
 returns an array with the table's type. Values that do not fit become NULL, as in ORC's
 ConvertTreeReaderFactory. Hive cuts varchar and char values to their length, so this module does the
-same. This module must not depend on files or nesting. These conversions are for ORC files. Columns
-of Parquet files may only be widened; `storage.plain.parquet.fit` has the rules.
+same. These conversions are for ORC files. Columns of Parquet files may only be widened;
+`storage.plain.parquet.fit` has the rules.
 
 Example:
     >>> promote(pa.array([1, 300], pa.int16()), PrimitiveType("tinyint")).to_pylist()

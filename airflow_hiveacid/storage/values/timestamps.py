@@ -2,9 +2,8 @@
 
 Arrow counts nanoseconds in 64 bits. This range covers the years 1677 to 2262. If a value is outside
 this range, Arrow refuses the file. Many "valid until" dates are outside. With `orc.view`, a file's
-seconds and nanoseconds can be read separately. This module takes a column that was read as
-timestamps or as separate parts. The module returns the form that the caller needs. If a value does
-not fit into this form, the module raises an error. The module never changes a value.
+seconds and nanoseconds can be read separately. A value that does not fit into the
+wanted form is an error; the module never changes a value.
 """
 
 from __future__ import annotations

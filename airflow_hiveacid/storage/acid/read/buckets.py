@@ -1,8 +1,7 @@
 """Group the files of a snapshot by bucket, each with the delete files that may affect it.
 
-The input is the visible directories (`AcidState`). The output is `BucketFiles`. Before any row is
-read, this module finds the buckets that delete events affect. The module checks that these buckets
-have files. This module must not read rows of the table.
+Before any row is read, this module finds the buckets that delete events affect. The module checks
+that these buckets have files. This module must not read rows of the table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Find visible delete events for lost rows: rows in a bucket that has no file.
 
-Input is the visible files of one root, and facts from the footers of its delete files. This module
-must not depend on how files are chosen.
-
 Writers that do not check for conflicts can delete a row twice. A major compaction may remove the
 row between the two deletes. Then the second event refers to a missing row, and its bucket may have
 no file. But no row was lost in this case. A base covers all writes up to its write ID. So a base

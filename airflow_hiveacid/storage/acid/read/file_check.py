@@ -1,8 +1,5 @@
 """Check the events of one file while it is read: order, write IDs and operations.
 
-Input is the root columns, batch by batch, and the file's footer. This module must not depend on
-where the columns come from.
-
 Before version 3, Hive wrote an update or a delete as a single event into the delta that also
 contained inserts. A delete or update event is not an inserted row, so the module refuses the delta.
 The module accepts a base, because Hive's compaction kept only the last event of each live row. So

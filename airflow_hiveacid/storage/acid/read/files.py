@@ -1,9 +1,8 @@
 """Find the facts about a root's visible files that readers need before they open the files.
 
-The input is the visible directories (`AcidState`). The output is `AcidFile` values. This module
-finds out whether a file has ACID columns. The module also finds the row identities of files without
-ACID columns, and the committed length of files that are still open for streaming. If the file names
-do not show these facts, the module reads footers. This module must not read rows.
+This module finds out whether a file has ACID columns. The module also finds the row identities of
+files without ACID columns, and the committed length of files that are still open for streaming. If
+the file names do not show these facts, the module reads footers. This module must not read rows.
 """
 
 from __future__ import annotations

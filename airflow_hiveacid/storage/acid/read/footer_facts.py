@@ -1,7 +1,6 @@
 """Facts from a file's footer: whether it has ACID columns, its rows, buckets and write IDs.
 
-Input is files. Output is a few facts about each file; the footers are discarded. This module must
-not interpret directory names.
+This module must not interpret directory names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find live rows: visible insert events without a visible delete event.
 
 Input is files, a reader's write ID list and a function that reads a file. Output is events sorted
-by row identity. This module must not depend on which files belong together.
+by row identity.
 """
 
 from __future__ import annotations

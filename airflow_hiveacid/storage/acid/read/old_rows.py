@@ -1,8 +1,7 @@
 """Look up the old versions of rows for a write task, and return them as exact Arrow values.
 
 Each input row contains the file and the identity of its old version. The rows are sorted by file
-and identity. Output is the wanted columns in the same order. A stripe is decoded at most once, and
-only if it can contain a wanted row.
+and identity. A stripe is decoded at most once, and only if it can contain a wanted row.
 """
 
 from __future__ import annotations

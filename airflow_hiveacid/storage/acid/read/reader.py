@@ -1,11 +1,8 @@
 """Read the rows of one ORC file with their identities, as batches of the six ACID columns.
 
-Input is one `AcidFile` (path, kind of content, committed length) and the table's columns. Output is
-batches in file order, with only the requested columns, converted to the table's types. In a file
-without ACID columns, a row's identity follows from the file's path and the row's position. In every
-batch, the module checks what readers rely on: the order, the operations, and that no forbidden NULL
-occurs. This module must not depend on which files are visible (`files`) or which rows are visible
-(`merge`).
+In a file without ACID columns, a row's identity follows from the file's path and the row's
+position. In every batch, the module checks what readers rely on: the order, the operations, and
+that no forbidden NULL occurs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Read the rows of one table or partition directory in one snapshot, without a metastore.
 
-Input is a location, the table's columns, and the write ID list and transaction list of a snapshot.
-Output is batches, sorted by row identity across all buckets. The scan holds only one batch of each
-open file in memory. The scan opens a file only when the output reaches the file's first identity.
+The scan holds only one batch of each open file in memory. The scan opens a file only when the
+output reaches the file's first identity.
 
 Example:
     for batch in scan("file:/warehouse/t", columns, write_ids):

@@ -1,7 +1,6 @@
 """Find the bounds of the row identities in each stripe of a file.
 
-Input is a file with its tail. Output is one range for each column with recorded bounds. Both ends
-of a range are inclusive. No rows are read.
+Both ends of a range are inclusive. No rows are read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The time zones in which the stripes of an ORC file were written.
 
 Java's writer stores the time zone of its JVM in each stripe's footer, so the stripes of one file
-can have different zones (Hive's CONCATENATE copies stripes). Input is an open tail and stripe
-numbers. Output is stripes with the rules of their zones. This module must not read rows.
+can have different zones (Hive's CONCATENATE copies stripes). This module must not read rows.
 """
 
 from __future__ import annotations

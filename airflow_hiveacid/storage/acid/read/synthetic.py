@@ -1,8 +1,4 @@
-"""For rows without ACID columns, derive the root columns from the rows' positions.
-
-Input is batches in file order and the numbers of their stripes. Output is each batch with its root
-columns.
-"""
+"""For rows without ACID columns, derive the root columns from the rows' positions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Compact one bucket: merge its sorted files into one sorted file per result directory.
 
-Input is the files of one bucket, and their compaction plan. Output is staged files. Only one batch
-of every open file is in memory, regardless of file sizes. Rows keep their identity and all values.
-The merge drops only events with write IDs that the compactor's list excludes. Large unchanged
-stripes are copied without decoding (`whole_stripes`).
+Only one batch of every open file is in memory, regardless of file sizes. Rows keep their identity
+and all values. The merge drops only events with write IDs that the compactor's list excludes. Large
+unchanged stripes are copied without decoding (`whole_stripes`).
 
 `bucket_parts` compacts a large bucket with several tasks.
 

@@ -4,8 +4,7 @@ Input is files that a different program, such as Spark, wrote. These files have 
 at the top level. Output is an ACID file of insert events. For an insert-only table, output is a
 file of rows without identities. The module does not decode values of the table. The module copies
 the streams and gives the columns new IDs. For an ACID file, this module adds five identity columns
-(as runs), the struct `row` around the table's columns, and the tail. This module must not depend on
-which program wrote the flat files.
+(as runs), the struct `row` around the table's columns, and the tail.
 
 `flat_layout` defines the content of a flat file. The key column, if present, is not copied.
 """

@@ -4,7 +4,7 @@ Some columns are stored with a different type than in the table (`flat_kind`). T
 represent the same values, and the writer of flat files stores them exactly. For example, a date is
 stored as its day number. Day numbers do not depend on a calendar. The table's columns may be
 followed by a key column. The key column contains the same string in every row of the file. This key
-identifies the target of the rows. This module must not depend on which program writes flat files.
+identifies the target of the rows.
 """
 
 from __future__ import annotations

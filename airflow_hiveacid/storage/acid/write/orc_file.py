@@ -1,9 +1,9 @@
 """Write an ORC file with several encoders: first the stripes as they fill up, then the tail.
 
-Input is batches of storable values. Output is one file. The module never reads the file, and holds
-only one stripe in memory. Subclasses interpret the rows and provide the tail. The subclass in
-`writer` writes ACID files, and the subclass in `storage.plain.write` writes rows without
-identities. This module must not interpret directory names.
+The module never reads the file, and holds only one stripe in memory. Subclasses interpret the rows
+and provide the tail. The subclass in `writer` writes ACID files, and the subclass in
+`storage.plain.write` writes rows without identities. This module must not interpret directory
+names.
 """
 
 from __future__ import annotations

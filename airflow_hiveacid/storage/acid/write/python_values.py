@@ -1,8 +1,7 @@
 """Convert Arrow values to Python values in the form that ORC stores.
 
 Dates become day numbers, decimals become unscaled integers, and timestamps become pairs of seconds
-and nanoseconds. Structs become tuples, and maps become dictionaries. Input is arrays and the types
-of their columns. This module must not depend on the writer.
+and nanoseconds. Structs become tuples, and maps become dictionaries.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In a file of inserted rows, only the tail and two columns contain the write ID: original and current
 write ID. These columns consist of runs of a single value, so the module rewrites them. Every other
 stream is copied unchanged. The module refuses a file if its layout differs from the layout of our
-writers. This module must not depend on why a file needs a different write ID.
+writers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Write ORC stripes row by row, for timestamps that Arrow writes incorrectly.
 
-Input is record batches. Output is stripes, as from `encoders.ArrowEncoder`. Arrow stores a
-timestamp as one integer, so the range of timestamps is limited. Arrow rounds seconds towards zero,
-so a fraction of a second before 1970 becomes negative nanoseconds. This encoder passes seconds and
-nanoseconds separately. This encoder and `ArrowEncoder` use the same C++ writer, so a file can
-contain stripes of both. This module must not depend on files or on the meaning of columns.
+Arrow stores a timestamp as one integer, so the range of timestamps is limited. Arrow rounds seconds
+towards zero, so a fraction of a second before 1970 becomes negative nanoseconds. This encoder
+passes seconds and nanoseconds separately. This encoder and `ArrowEncoder` use the same C++ writer,
+so a file can contain stripes of both.
 """
 
 from __future__ import annotations

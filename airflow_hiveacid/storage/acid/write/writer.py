@@ -1,10 +1,8 @@
 """Write one bucket file of a base, delta or delete delta that Hive and Trino can read.
 
-Input is batches of ACID events in identity order. Output is one file: first the stripes as they
-fill up, then the tail. The tail contains everything that readers rely on: the key index, ACID
-statistics and version, exact column statistics, types with lengths, and the calendar. The module
-never reads the file, and holds only one stripe in memory. This module must not depend on
-directories, the write IDs of a snapshot or the published path.
+The tail contains everything that readers rely on: the key index, ACID statistics and version, exact
+column statistics, types with lengths, and the calendar. The module never reads the file, and holds
+only one stripe in memory.
 
 Example:
     >>> import tempfile

@@ -1,8 +1,7 @@
 """Create and compare Avro schemas of a Hive table's columns, like Hive's AvroSerDe.
 
-Input is Hive types. Output is Avro schemas as plain values, and the reason why a file's schema does
-not fit a column. The only type promotion is from int to bigint. Other promotions were not tested
-with all Hive versions.
+The only type promotion is from int to bigint. Other promotions were not tested with all Hive
+versions.
 
 Example:
     >>> from airflow_hiveacid.format.types import parse_type

@@ -1,8 +1,4 @@
-"""Read the columns of a Parquet file in batches of bounded size, for row groups of any size.
-
-Input is an open file. Output is batches as Arrow reads them. This module must not depend on Hive
-types.
-"""
+"""Read the columns of a Parquet file in batches of bounded size, for row groups of any size."""
 
 from __future__ import annotations
 

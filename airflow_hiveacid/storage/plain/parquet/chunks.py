@@ -2,8 +2,7 @@
 
 Arrow's Python functions about chunks end the process if a description contradicts itself, or if the
 column is encrypted: they do not expect C++ exceptions. Arrow parsed the footer before, so only the
-values of some fields are checked here. Input is the footer's bytes (Thrift's compact protocol).
-This module must not depend on Hive types.
+values of some fields are checked here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Check which types in a Parquet file can be read as a Hive type.
 
-Input is types and the facts of a footer. Output is the reason why a column cannot be read. This
-module must not read values.
+This module must not read values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The facts in a Parquet file's footer that a reader of a Hive table needs.
 
-Input is a file. Output is the file's types as Arrow types, and the writer's metadata about time
-zones and calendars. Hive stores a timestamp as an instant: the moment when clocks in the writer's
-time zone showed this timestamp. Hive also stores this time zone in the footer. Hive 4 also stores
-whether dates use the proleptic Gregorian calendar.
+Hive stores a timestamp as an instant: the moment when clocks in the writer's time zone showed this
+timestamp. Hive also stores this time zone in the footer. Hive 4 also stores whether dates use the
+proleptic Gregorian calendar.
 """
 
 from __future__ import annotations

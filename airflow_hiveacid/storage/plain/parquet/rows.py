@@ -1,8 +1,8 @@
 """Read the rows of one Parquet file in the types of a Hive table.
 
-Input is a file and columns. Output is batches in file order. Columns and fields are found by name,
-and case is ignored. As in Hive, a missing column or field is NULL. A numeric type may be wider in
-the table than in the file. A file is refused if the meaning of a value is ambiguous.
+Columns and fields are found by name, and case is ignored. As in Hive, a missing column or field is
+NULL. A numeric type may be wider in the table than in the file. A file is refused if the meaning of
+a value is ambiguous.
 """
 
 from __future__ import annotations

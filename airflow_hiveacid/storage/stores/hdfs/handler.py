@@ -1,8 +1,7 @@
 """A pyarrow file system that uses hdfs-native, without a JVM in the process.
 
-The module takes a client of hdfs-native (`hdfs.connect` creates it). A rename never moves a
-directory into an existing directory. Every call has a time limit. Every failure is an OSError with
-an errno, and its message names the store.
+A rename never moves a directory into an existing directory. Every call has a time limit. Every
+failure is an OSError with an errno, and its message names the store.
 
 Deleted files do not go to HDFS's trash.
 """

@@ -1,7 +1,7 @@
 """The files of a table's hidden directory, listed once for many lookups.
 
-The module takes the location of a table, and returns the names of our notes. A busy table has
-hundreds of notes. To find the notes of one kind, a store must list the notes of all kinds.
+A busy table has hundreds of notes. To find the notes of one kind, a store must list the notes of
+all kinds.
 """
 
 from __future__ import annotations

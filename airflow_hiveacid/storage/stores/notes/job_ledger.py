@@ -1,7 +1,6 @@
 """The ledger of jobs that have changed a table, so that no job changes the table twice.
 
-The module takes job keys and a snapshot's write IDs, and returns the entries with committed
-changes. This module must not interpret a job's result, which is a string.
+This module must not interpret a job's result, which is a string.
 
 Entries are small files in `<table location>/_hiveacid/`. Directory and file names begin with an
 underscore, so readers ignore them. Each attempt of a job has up to two entries. The attempt writes

@@ -3,8 +3,7 @@
 Such a file is called a roll. A roll has a line for each entry. A line contains the name and
 modification time of the entry's original file, and the entry's JSON. The lines are compressed
 together. A roll is written before the files that it replaces are deleted. Rolls are merged in the
-same way. So each entry is in at least one file at any time. Readers combine all files. The module
-must not depend on the meaning of entries.
+same way. So each entry is in at least one file at any time. Readers combine all files.
 
 Example:
     >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")

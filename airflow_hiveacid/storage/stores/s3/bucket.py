@@ -1,7 +1,6 @@
 """The requests to one S3 bucket, for objects by key and for uploads.
 
-The module takes boto3's client and returns S3's answers. Every failure is an OSError with an errno.
-The module must not depend on the purpose of objects.
+Every failure is an OSError with an errno.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Create S3 clients: choose the endpoint, the credentials and the retry limits.
 
-The module takes a bucket and Hadoop's settings for S3A (`given_settings`), and returns boto3's
-client. Credentials come from the same sources as in AWS tools: the environment, a file, a web
-identity, a container role or an instance role. Plans never contain credentials.
+Credentials come from the same sources as in AWS tools: the environment, a file, a web identity, a
+container role or an instance role. Plans never contain credentials.
 
 A client cannot be sent to a different process, because it has connections and secrets.
 
