@@ -103,7 +103,6 @@ _UNHASHABLE: Final[Mapping[tuple[str, int], str]] = {
 
 
 def _parts(hive_type: HiveType, version: int) -> Sequence[tuple[HiveType, int]]:
-    """Return the types inside a nested type, each with the version of its hash."""
     match hive_type:
         case ArrayType(element=element):
             return [(element, version)]

@@ -1,7 +1,7 @@
 """Show Arrow a file in which some parts are replaced, such as the tail or stripe footers.
 
-A piece is a range of the original file, or new bytes. The module also builds pieces that replace the time
-zone in stripe footers, or the seconds of timestamps with 0.
+A piece is a range of the original file, or new bytes. The module also builds pieces that replace
+the time zone in stripe footers, or the seconds of timestamps with 0.
 """
 
 from __future__ import annotations

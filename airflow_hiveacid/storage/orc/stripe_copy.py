@@ -1,8 +1,8 @@
 """Copy stripes from one ORC file to another, stream by stream, without decoding values.
 
 A caller may add and remove streams of a stripe's content, or renumber their columns. Then
-`StripeWriter` copies the streams. `storage.acid.write.whole_stripes` decides which stripes are copied. Only a few
-MiB of one stream are in memory at a time.
+`StripeWriter` copies the streams. `storage.acid.write.whole_stripes` decides which stripes are
+copied. Only a few MiB of one stream are in memory at a time.
 """
 
 from __future__ import annotations

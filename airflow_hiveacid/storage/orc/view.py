@@ -36,13 +36,7 @@ from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
-from airflow_hiveacid.storage.orc.splice import (
-    Content,
-    Stretch,
-    in_utc,
-    splice,
-    stripe_footer,
-)
+from airflow_hiveacid.storage.orc.splice import Content, Stretch, in_utc, splice, stripe_footer
 from airflow_hiveacid.storage.orc.tail import serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 
@@ -169,7 +163,6 @@ def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) ->
 
 
 def _below(tail: OrcTail, columns: Iterable[int]) -> Iterator[int]:
-    """Yield the IDs of these columns and of all columns inside them."""
     for column_id in columns:
         yield column_id
         yield from _below(tail, tail.types[column_id].children)
@@ -218,7 +211,6 @@ def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's cont
 def _pieces(
     source: pa.NativeFile, tail: OrcTail, shown: OrcTail, view: ColumnView
 ) -> tuple[list[Content], OrcTail]:
-    """Return the pieces that form the file for Arrow, and the tail of that file."""
     pieces: list[Content]
     hides_seconds = view.timestamps is ShowTimestamps.NANOS
     if hides_seconds or view.in_utc:

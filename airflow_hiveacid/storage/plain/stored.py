@@ -225,7 +225,6 @@ def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool
 
 
 def _has_parts(wanted: HiveType) -> bool:
-    """Return whether a type is or contains a struct, char or varchar, at any depth."""
     match wanted:
         case ArrayType(element=element):
             return _has_parts(element)

@@ -20,13 +20,7 @@ from pyarrow import csv
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    CharType,
-    HiveType,
-    PrimitiveType,
-    VarcharType,
-    parse_type,
-)
+from airflow_hiveacid.format.types import CharType, HiveType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.text_form import TextForm, is_in_text, spelling
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -154,7 +148,6 @@ def _narrower(file: PlainFile, types: Mapping[str, HiveType]) -> dict[str, HiveT
 
 
 def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
-    """Yield the fields of all lines as strings."""
     extension = posixpath.splitext(file.path)[1]
     if extension in _OTHER_CODECS:
         raise UnsupportedFileError(
@@ -186,7 +179,6 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
 
 
 def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
-    """Return whether any line follows the header."""
     missing = header_lines
     while block := bytes(stream.read(_LOOK_BYTES)):
         if not missing:
@@ -199,7 +191,6 @@ def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
 
 
 def _has_empty_lines(stream: pa.NativeFile) -> bool:
-    """Return whether a line is empty."""
     end = b"\n"
     while block := bytes(stream.read(_LOOK_BYTES)):
         if block.endswith(b"\r"):

@@ -98,7 +98,6 @@ class TextWriter(StreamWriter):
 
 
 def _texts(hive_type: HiveType, values: pa.Array) -> pa.Array:
-    """Return values of a type as Hive writes them in text files."""
     match hive_type:
         case CharType(length=length):
             return padded(values, length)
@@ -116,7 +115,6 @@ def _texts(hive_type: HiveType, values: pa.Array) -> pa.Array:
 
 
 def _bytes_of(lines: pa.Array) -> pa.Buffer:
-    """Return the concatenated bytes of all lines."""
     _, offsets, data = lines.buffers()
     ends = np.frombuffer(offsets, np.int32, len(lines) + 1)
     return data.slice(ends[0], ends[-1] - ends[0])

@@ -329,7 +329,6 @@ def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
 
 
 def _timestamps_in(values: pa.Array) -> Iterator[pa.Array]:
-    """Yield the arrays of timestamps in an array, at any depth."""
     if pa.types.is_timestamp(values.type):
         yield values
     elif pa.types.is_struct(values.type):

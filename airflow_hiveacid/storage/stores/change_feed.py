@@ -132,7 +132,6 @@ class ChangeFeed:
         return next((n for n in notes if n is not None and n.job_key == job_key), None)
 
     def _notes(self) -> Iterator[FeedNote]:
-        """Yield the notes of all ranges, newest first."""
         notes = (self._note(since) for since in sorted(self._begun(), reverse=True))
         return (note for note in notes if note is not None)
 

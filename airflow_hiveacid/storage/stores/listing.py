@@ -17,10 +17,7 @@ from typing import Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    StorageError,
-)
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.names import METADATA_FILE, is_below_hidden, is_hidden
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo

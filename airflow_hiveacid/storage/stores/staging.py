@@ -25,11 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors import (
-    DirectoryExistsError,
-    StorageError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError, UnsupportedTableError
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
     COMPACTED_FORMAT,

@@ -20,9 +20,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    parse_type,
-)
+from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, OrcType
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
 from airflow_hiveacid.storage.values.calendars import is_hybrid, may_have_old_days
@@ -35,10 +33,7 @@ from airflow_hiveacid.storage.values.converters import (
     read_type,
 )
 from airflow_hiveacid.storage.values.time_zones import TimeZone
-from airflow_hiveacid.storage.values.timestamps import (
-    TimestampForm,
-    may_overflow,
-)
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, may_overflow
 
 _log: Final = logging.getLogger(__name__)
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")

@@ -1,8 +1,8 @@
 """Normalise the strings of partition values to the values that Hive reads.
 
 The metastore stores the strings that a client wrote when it added a partition, such as `1`, `01` or
-`x`. Spark's casts accept the normal spelling in every session. tests/interop/test_comparisons.py compares
-the results with Hive 4.0.1.
+`x`. Spark's casts accept the normal spelling in every session. tests/interop/test_comparisons.py
+compares the results with Hive 4.0.1.
 
 Example:
     >>> [partition_text_of(text, "int") for text in ("01", "+5", "1.7", "x")]

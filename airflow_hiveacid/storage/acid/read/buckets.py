@@ -212,7 +212,6 @@ def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
 def _by_bucket_hit(
     deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
 ) -> tuple[dict[BucketId, list[int]], list[int]]:
-    """Return the indices of delete files by bucket, and of delete files with unknown buckets."""
     hit: dict[BucketId, list[int]] = {}
     everywhere: list[int] = []
     for index, file in enumerate(deletes):

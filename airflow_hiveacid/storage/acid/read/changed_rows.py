@@ -172,7 +172,6 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
 
 
 def _hit(batches: Iterator[pa.RecordBatch], deaths: Deaths) -> Iterator[pa.RecordBatch]:
-    """Yield only the rows that were deleted in the range; usually, these are few."""
     for events in batches:
         positions = Keys.of(events).positions_of(deaths.keys)
         if len(positions):
@@ -212,7 +211,6 @@ def _held(write_ids: npt.NDArray[np.integer], part: ChangeRange) -> Mask:
 
 
 def _first_of_each(batches: Sequence[pa.RecordBatch]) -> tuple[Keys, Ints]:
-    """Return the distinct identities in order, each with the lowest write ID of its events."""
     if not batches:
         return _NONE, np.empty(0, dtype=np.int64)
     together = pa.concat_batches(batches)

@@ -15,11 +15,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import (
-    AcidFile,
-    FileKind,
-    has_acid_columns,
-)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import (
     CURRENT_WRITE_ID,
     OPERATION,

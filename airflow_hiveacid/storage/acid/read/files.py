@@ -16,10 +16,7 @@ from typing import Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import (
     FLUSH_LENGTH_SUFFIX,
@@ -32,11 +29,7 @@ from airflow_hiveacid.format.names import (
 )
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
-from airflow_hiveacid.storage.acid.read.acid_file import (
-    AcidFile,
-    FileKind,
-    SyntheticIdentity,
-)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.footer_facts import FooterFacts, Footers
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE

@@ -15,12 +15,7 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.names import (
-    BaseName,
-    DeltaName,
-    OriginalFileName,
-    parse_file_name,
-)
+from airflow_hiveacid.format.names import BaseName, DeltaName, OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry

@@ -23,23 +23,11 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import (
-    AcidFile,
-    FileKind,
-    has_acid_columns,
-)
-from airflow_hiveacid.storage.acid.read.file_check import (
-    FileCheck,
-    as_new_rows,
-    require_new_rows,
-)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid.read.file_check import FileCheck, as_new_rows, require_new_rows
 from airflow_hiveacid.storage.acid.read.stripe_zones import StripeZones, zones_of
 from airflow_hiveacid.storage.acid.read.synthetic import numbered
-from airflow_hiveacid.storage.acid.row_schema import (
-    IDENTITY_SCHEMA,
-    ROW,
-    root_schema,
-)
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, ROW, root_schema
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.view import (
@@ -180,7 +168,6 @@ class _Source:
 
     @property
     def row_struct(self) -> int:
-        """The column ID of the struct that holds the table's columns."""
         is_original = self.file.kind is FileKind.ORIGINAL
         return 0 if is_original else self.tail.types[0].children[-1]
 
@@ -292,12 +279,10 @@ class _Source:
                 yield pa.RecordBatch.from_struct_array(none)
 
     def _require_values(self, batch: pa.RecordBatch) -> None:
-        """Check that no root column except `row` contains NULL."""
         if any(column.null_count for column in batch.columns[: len(IDENTITY_SCHEMA)]):
             raise self._lacks_a_value()
 
     def _require_rows(self, batch: pa.RecordBatch) -> None:
-        """Check that no insert event lacks `row`."""
         if self.file.kind is FileKind.DATA and batch.column(len(IDENTITY_SCHEMA)).null_count:
             raise self._lacks_a_value()
 
@@ -313,7 +298,6 @@ def _row(
     whole: pa.RecordBatch,
     parts: tuple[pa.RecordBatch | None, pa.RecordBatch | None],
 ) -> pa.Array:
-    """Build the column `row` of one batch from the columns that were read."""
     if not fields:
         return pa.Array.from_buffers(pa.struct([]), size, [None])
     columns = []

@@ -143,13 +143,11 @@ def compact_part(work: BucketCompaction, attempt: str) -> CompactedPart:
 
 
 def _rows_output(work: BucketCompaction) -> BaseName | DeltaName:
-    """Return the result directory with insert events."""
     (output,) = (name for name in work.outputs if not name.is_delete)
     return output
 
 
 def _staged(staging: Staging, file: CompactedFile, keys: KeyRange) -> AcidFile:
-    """Return a description of a part's file."""
     name = bucket_file(file.bucket_id)
     store, path = locate(staging.part_path(name, file.attempt))
     return AcidFile(

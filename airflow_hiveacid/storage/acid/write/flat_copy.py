@@ -21,16 +21,10 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    HiveAcidError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format.errors import CorruptFileError, HiveAcidError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import (
-    PrimitiveType,
-)
+from airflow_hiveacid.format.types import PrimitiveType
 from airflow_hiveacid.storage.acid.row_schema import (
     ROW_COLUMN_ID,
     Operation,
@@ -337,7 +331,6 @@ class _AcidCopy(_PlainCopy):
         return compose_tail([part], self._work.columns, facts, path=path)
 
     def _identity(self, rows: int, tail: OrcTail) -> list[RunColumn]:
-        """Return the five ACID columns before `row`."""
         layout = RunLayout(
             compression=tail.compression,
             block_bytes=tail.compression_block_bytes,

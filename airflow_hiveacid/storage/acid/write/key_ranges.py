@@ -80,7 +80,6 @@ def numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, 
 
 
 def _limits(stripes: Sequence[_Stripe], part_bytes: int) -> list[Key]:
-    """Return the last identities of all parts but the last."""
     limits: list[Key] = []
     size = 0
     ordered = sorted(stripes, key=lambda stripe: stripe.last)

@@ -91,7 +91,6 @@ def reissue(work: Reissue) -> int:
 
 
 def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
-    """Check that a file contains only insert events of one write ID."""
     constants = {OPERATION_COLUMN_ID: Operation.INSERT, **dict.fromkeys(_CHANGED, write_id)}
     is_ours = all(
         tail.integer_range(column) == (value, value) for column, value in constants.items()
@@ -137,7 +136,6 @@ def _runs(tail: OrcTail, value: int, rows: int) -> RunColumn:
 
 
 def _changed(content: StripeContent, runs: RunColumn) -> StripeContent:
-    """Return the stripe with both write ID columns replaced by `runs`."""
     streams = [stream for stream in content.streams if stream.column not in _CHANGED]
     for column in _CHANGED:
         streams += (

@@ -272,7 +272,6 @@ def _range_of_file(file: AcidFile) -> _Range:
 def _copyable(
     file: AcidFile, tail: OrcTail, numbers: Iterable[int], least: int
 ) -> dict[int, StripeContent]:
-    """Return the contents of the stripes that can be copied, by stripe number."""
     contents = {}
     with file_errors("read", file.path), file.fs.open_input_file(file.path) as source:
         for number in numbers:
@@ -292,7 +291,6 @@ def _range(
     content: StripeContent | None,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> _Range:
-    """Return the identity range of one stripe; the stripe must not be empty."""
     ends: list[RecordIdentifier] = []
     all_stay = True
     for batch in read_events(file, (), stripes=[number], batch_rows=_ROWS_PER_CHECK, tail=tail):

@@ -223,7 +223,6 @@ def _is_kind(schema: Schema, kind: str) -> bool:
 
 
 def _facts(schema: Schema) -> tuple[object, ...]:
-    """Return the attributes that distinguish primitive types."""
     if isinstance(schema, dict):
         scale = schema.get("scale", 0 if schema.get("logicalType") == "decimal" else None)
         return (*(schema.get(name) for name in _FACTS[:-1]), scale)

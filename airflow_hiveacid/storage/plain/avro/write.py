@@ -89,7 +89,6 @@ class AvroWriter(StreamWriter):
 
 
 def _times_in(values: pa.Array) -> Iterator[pa.Array]:
-    """Yield the arrays of dates and timestamps in an array, at any depth."""
     if values.type in _OLDEST:
         yield values
     elif pa.types.is_struct(values.type):
@@ -102,7 +101,6 @@ def _times_in(values: pa.Array) -> Iterator[pa.Array]:
 
 
 def _mapped(type_: pa.DataType, changes: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
-    """Replace some types in a type, at any depth."""
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(f.name, _mapped(f.type, changes)) for f in type_])
     if pa.types.is_map(type_):

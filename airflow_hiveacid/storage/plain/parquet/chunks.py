@@ -218,7 +218,6 @@ def _unsigned(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def _count(data: bytes, offset: int) -> tuple[int, int, int]:
-    """Return the number of elements of a list, their type, and the begin of the first element."""
     head = data[offset]
     count, offset = (
         (head >> 4, offset + 1) if head >> 4 != _LONG_LIST else _unsigned(data, offset + 1)
@@ -234,7 +233,6 @@ def _list(data: bytes, offset: int, read: Callable[[int], int]) -> int:
 
 
 def _skip(data: bytes, offset: int, kind: int) -> int:
-    """Return the end of a value."""
     if kind in _INTEGERS:
         return _unsigned(data, offset)[1]
     if kind == _BINARY:

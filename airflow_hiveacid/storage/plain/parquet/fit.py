@@ -91,7 +91,6 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> str | 
 
 
 def _hive_text(found: pa.DataType) -> str:
-    """Return Hive's spelling of a stored type, for messages."""
     if pa.types.is_struct(found):
         return f"struct<{','.join(f'{f.name}:{_hive_text(f.type)}' for f in found)}>"
     if pa.types.is_map(found):

@@ -281,7 +281,6 @@ def _numbers(metadata: pq.FileMetaData) -> list[int]:
 
 
 def _days(schema: pq.ParquetSchema) -> list[int]:
-    """Return the positions of columns with dates."""
     return [i for i in range(len(schema)) if schema.column(i).logical_type.type == _DATE]
 
 

@@ -85,7 +85,6 @@ class _Values:
     nanos: pa.Array | None
 
     def child(self, at: int) -> _Values:
-        """Return a field of a struct."""
         return _Values(self.array.field(at), None if self.nanos is None else self.nanos.field(at))
 
 

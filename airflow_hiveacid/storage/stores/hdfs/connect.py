@@ -162,7 +162,6 @@ def answer_s(settings: Mapping[str, str]) -> float:
 
 
 def _most_name_nodes(settings: Mapping[str, str]) -> int:
-    """Return the number of name nodes in the largest name service."""
     services = [settings[name] for name in settings if name.startswith(_NAME_NODES)]
     return max([1, *(len(_names_in(names)) for names in services)])
 

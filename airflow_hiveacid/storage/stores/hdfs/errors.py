@@ -240,7 +240,6 @@ def _number_of(error: OSError) -> int:
 
 
 def _number_of_socket(text: str) -> int:
-    """Return the operating system's error number; only the message contains it."""
     match = re.search(r"\(os error (\d+)\)", text)
     if match is not None:
         return int(match[1])

@@ -18,12 +18,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.storage.stores.hdfs.client import (
-    FileSink,
-    FileSource,
-    FileStatus,
-    HdfsClient,
-)
+from airflow_hiveacid.storage.stores.hdfs.client import FileSink, FileSource, FileStatus, HdfsClient
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.streams import (

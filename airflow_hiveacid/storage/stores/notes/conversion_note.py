@@ -14,9 +14,7 @@ from typing import Final, Self
 
 from airflow_hiveacid.format.errors import DirectoryExistsError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.conversion import (
-    Move,
-)
+from airflow_hiveacid.format.records.conversion import Move
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
     exists,
@@ -25,11 +23,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import (
-    hidden_uri,
-    note_content,
-    read_note,
-)
+from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri, note_content, read_note
 from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
 
 _NAME: Final = "_conversion.json"
@@ -148,7 +142,6 @@ def _put_back(moved: Move, taken: list[Move]) -> None:
 
 
 def _put_beside(moved: Move) -> None:
-    """Move a file back, with the first free `_copy_N` name."""
     fs, root = open_location(moved.location)
     name, dot, suffix = moved.source.partition(".")
     name = _COPY.sub("", name)

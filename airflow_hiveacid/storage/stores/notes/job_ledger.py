@@ -94,7 +94,6 @@ def entry_name(entry: LedgerEntry) -> str:
 
 
 def _prefix(job_key: str, table_id: str) -> str:
-    """Return the common file name prefix of a job's entries."""
     return f"_{name_digest(f'{table_id} {job_key}')}."
 
 
@@ -364,7 +363,6 @@ class Ledger:
             )
 
     def _count(self, name: str) -> int:
-        """Return the number of entries in a roll, from the roll's name."""
         return self._numbers(name)[1]
 
     def _numbers(self, name: str) -> tuple[int, int]:

@@ -27,12 +27,7 @@ from airflow_hiveacid.format.records.keeping import (
 )
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
-    exists,
-    read_bytes,
-    write_new,
-)
+from airflow_hiveacid.storage.stores.filesystem import delete_file, exists, read_bytes, write_new
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
@@ -309,7 +304,6 @@ class VersionNotes:
         return found
 
     def _resets(self, names: Sequence[str]) -> tuple[Reset, ...] | None:
-        """Return the resets in these notes; None if a listed note no longer exists."""
         return self._read_all(names, Reset, listed_as="resets")
 
     def tidy_resets(self) -> None:
@@ -411,7 +405,6 @@ class VersionNotes:
     def _read(
         self, name: str, cls: type[_T], *, listed_as: str | None = None
     ) -> tuple[_T, ...] | None:
-        """Read the notes in a file; return None if the file no longer exists."""
         uri = self._uri(name)
         try:
             content = read_bytes(*open_location(uri))
@@ -423,7 +416,6 @@ class VersionNotes:
     def _read_all(
         self, names: Sequence[str], cls: type[_T], *, listed_as: str | None = None
     ) -> tuple[_T, ...] | None:
-        """Read the notes in these files; return None if a file no longer exists."""
         found = each_in_threads(lambda name: self._read(name, cls, listed_as=listed_as), names)
         return None if None in found else tuple(note for notes in found for note in notes or ())
 
@@ -443,7 +435,6 @@ class VersionNotes:
 
 
 def _latest(resets: Iterable[Reset]) -> dict[str, WriteId]:
-    """Return the highest write ID of the resets in each partition."""
     found: dict[str, WriteId] = {}
     for one in resets:
         partition = str(one.partition)

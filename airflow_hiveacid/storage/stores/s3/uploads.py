@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format.codec import Codec
-from airflow_hiveacid.storage.stores.s3.bucket import (
-    Part,
-    S3Bucket,
-)
+from airflow_hiveacid.storage.stores.s3.bucket import Part, S3Bucket
 
 _CODEC: Final = Codec()
 

@@ -27,12 +27,7 @@ from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.stored import why_not_as_defined
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from tests.unit.storage.orc_tables import (
-    with_stripe_footers,
-    with_tail,
-    with_zones,
-    write_tables,
-)
+from tests.unit.storage.orc_tables import with_stripe_footers, with_tail, with_zones, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,14 +18,7 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import (
-    COLUMNS,
-    Event,
-    ids,
-    insert,
-    tombstone,
-    write_acid,
-)
+from tests.unit.storage.orc_tables import COLUMNS, Event, ids, insert, tombstone, write_acid
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,16 +13,7 @@ from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import (
-    B0,
-    B1,
-    COLUMNS,
-    Event,
-    ids,
-    insert,
-    tombstone,
-    write_acid,
-)
+from tests.unit.storage.orc_tables import B0, B1, COLUMNS, Event, ids, insert, tombstone, write_acid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
