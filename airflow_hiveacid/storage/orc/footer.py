@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -232,6 +232,12 @@ class OrcTail:
                 return None
             column_id = self.types[column_id].by_name.get(name)
         return column_id
+
+    def below(self, column_ids: Iterable[int]) -> Iterator[int]:
+        """Yield the IDs of these columns and of all columns inside them."""
+        for column_id in column_ids:
+            yield column_id
+            yield from self.below(self.types[column_id].children)
 
     def statistics(self, column_id: int, stripe: int | None = None) -> pb.ColumnStatistics | None:
         """Return a column's statistics for the file or one stripe (0-based); None if absent."""

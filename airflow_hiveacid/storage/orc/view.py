@@ -147,7 +147,7 @@ def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) ->
     """
     keys = {
         tail.types[column_id].children[0]
-        for column_id in _below(tail, (c for c in view.columns if c != view.flatten))
+        for column_id in tail.below(c for c in view.columns if c != view.flatten)
         if tail.types[column_id].kind == TypeKind.MAP
     }
     if not keys:
@@ -160,12 +160,6 @@ def _require_map_keys(source: pa.NativeFile, tail: OrcTail, view: ColumnView) ->
                 path=tail.path,
                 reason="it has maps with a NULL key, which this reader cannot represent",
             )
-
-
-def _below(tail: OrcTail, columns: Iterable[int]) -> Iterator[int]:
-    for column_id in columns:
-        yield column_id
-        yield from _below(tail, tail.types[column_id].children)
 
 
 def _shown(tail: OrcTail, view: ColumnView) -> OrcTail:

@@ -32,7 +32,7 @@ from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import are_old_values_known, is_stored_as
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, why_not
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     ParquetFacts,
@@ -51,6 +51,7 @@ from airflow_hiveacid.storage.stores.locations import (
 )
 from airflow_hiveacid.storage.stores.places import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.storage.values.column_types import holds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 _REMEDY: Final = (

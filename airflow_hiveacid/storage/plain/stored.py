@@ -37,12 +37,13 @@ from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro.rows import avro_columns
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, is_exactly
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.char_text import longest, unpadded
+from airflow_hiveacid.storage.values.column_types import holds, types_in
 from airflow_hiveacid.storage.values.convert import Matching, plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -56,6 +57,7 @@ _OTHER_COLUMNS: Final = (
     "its columns are not those of the table, so a column was dropped, renamed or moved"
 )
 _TIMESTAMP: Final = PrimitiveType("timestamp")
+_OPAQUE: Final = frozenset({StructType, CharType, VarcharType})
 # Reading with this type cuts no text that a column of char or varchar may have.
 _LONG: Final = "varchar(65535)"
 
@@ -181,7 +183,11 @@ def why_not_as_defined(
         name: t for name, t in types.items() if isinstance(t, ArrayType | MapType | StructType)
     }
     if file.format is FileFormat.AVRO:
-        return _first_other(name for name, hive_type in nested.items() if _has_parts(hive_type))
+        return _first_other(
+            name
+            for name, hive_type in nested.items()
+            if not _OPAQUE.isdisjoint(map(type, types_in(hive_type)))
+        )
     facts = read_facts(file) if file.format is FileFormat.PARQUET else None
     timed = next((name for name, hive_type in types.items() if holds(hive_type, _TIMESTAMP)), None)
     if facts is not None and facts.clock is TimestampStorage.UTC and timed is not None:
@@ -222,16 +228,6 @@ def _is_kept(types: Sequence[OrcType], column_id: int, wanted: HiveType) -> bool
             )
         case _:
             return is_stored_as(types, column_id, wanted)
-
-
-def _has_parts(wanted: HiveType) -> bool:
-    match wanted:
-        case ArrayType(element=element):
-            return _has_parts(element)
-        case MapType(key=key, value=value):
-            return _has_parts(key) or _has_parts(value)
-        case _:
-            return isinstance(wanted, StructType | CharType | VarcharType)
 
 
 def _uncut(

@@ -27,6 +27,7 @@ from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
 
@@ -92,11 +93,7 @@ def text_rows(
             else pa.nulls(texts.num_rows, f.type)
             for f in fields
         ]
-        if fields:
-            yield pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
-        else:
-            none = pa.Array.from_buffers(pa.struct([]), texts.num_rows, [None])
-            yield pa.RecordBatch.from_struct_array(none)
+        yield batch_of(values, pa.schema(fields), texts.num_rows)
 
 
 def check_lines(file: PlainFile, form: TextForm, fields: int) -> None:

@@ -44,15 +44,15 @@ from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain.avro.write import AvroWriter
-from airflow_hiveacid.storage.plain.parquet.fit import holds
 from airflow_hiveacid.storage.plain.parquet.footer import PROLEPTIC_DAYS, WRITER_ZONE
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_write import TextWriter
 from airflow_hiveacid.storage.plain.written import WrittenRows
 from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
-from airflow_hiveacid.storage.values.column_types import TypeNode, row_type, types_from
+from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
+from airflow_hiveacid.storage.values.nested import leaves, with_leaf_types
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
 
 _OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
@@ -283,7 +283,7 @@ class ParquetWriter(AbortsUnlessClosed):
             ) from error
 
     def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
-        for array in _timestamps_in(values):
+        for array in filter(lambda leaf: pa.types.is_timestamp(leaf.type), leaves(values)):
             seconds, _ = seconds_and_nanos(array)
             if seconds.min(initial=0) < _OLDEST_SECOND:
                 raise TypeMismatchError(
@@ -297,15 +297,11 @@ class ParquetWriter(AbortsUnlessClosed):
 
 def _in_unit(type_: pa.DataType, form: TimestampForm) -> pa.DataType:
     """Return the type with its timestamps in this unit; microseconds cover years 1 to 9999."""
-    if pa.types.is_timestamp(type_):
-        return pa.timestamp(form.value, type_.tz)
-    if pa.types.is_struct(type_):
-        return pa.struct([pa.field(f.name, _in_unit(f.type, form)) for f in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(_in_unit(type_.key_type, form), _in_unit(type_.item_type, form))
-    if pa.types.is_list(type_):
-        return pa.list_(_in_unit(type_.value_type, form))
-    return type_
+
+    def change(leaf: pa.DataType) -> pa.DataType:
+        return pa.timestamp(form.value, leaf.tz) if pa.types.is_timestamp(leaf) else leaf
+
+    return with_leaf_types(type_, change)
 
 
 def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
@@ -326,16 +322,3 @@ def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:
         yield from _ordered(pa.field("element", type_.value_type), f"{name}.list.")
     elif not pa.types.is_floating(type_):
         yield name
-
-
-def _timestamps_in(values: pa.Array) -> Iterator[pa.Array]:
-    if pa.types.is_timestamp(values.type):
-        yield values
-    elif pa.types.is_struct(values.type):
-        for child in values.flatten():
-            yield from _timestamps_in(child)
-    elif pa.types.is_map(values.type):
-        yield from _timestamps_in(values.keys)
-        yield from _timestamps_in(values.items)
-    elif pa.types.is_list(values.type):
-        yield from _timestamps_in(values.values)

@@ -17,8 +17,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, TypeKind, Writer
+from airflow_hiveacid.storage.values.nested import null_mask
 
 SWITCHOVER: Final = dt.date(1582, 10, 15)
 """The first day of the Gregorian calendar."""
@@ -93,6 +95,12 @@ def to_proleptic_days(days: npt.NDArray[np.integer]) -> _Ints:
     if old.any():
         wide[old] = _gregorian_day(*_julian_label(wide[old]))
     return wide
+
+
+def proleptic_dates(dates: pa.Array) -> pa.Array:
+    """Convert an Arrow array of hybrid dates to proleptic dates."""
+    days = to_proleptic_days(dates.cast(pa.int32()).fill_null(0).to_numpy())
+    return pa.array(days.astype("int32"), mask=null_mask(dates)).cast(pa.date32())
 
 
 def to_proleptic_seconds(seconds: _Ints) -> _Ints:

@@ -112,14 +112,14 @@ def types_from(columns: Sequence[Column], first_id: int) -> tuple[TypeNode, ...]
 def _node(name: str, hive_type: HiveType, column_id: int) -> TypeNode:
     children: list[TypeNode] = []
     next_id = column_id + 1
-    for child_name, child_type in _child_types(hive_type):
+    for child_name, child_type in _parts_of(hive_type):
         child = _node(f"{name}.{child_name}", child_type, next_id)
         children.append(child)
         next_id += sum(1 for _ in child.walk())
     return TypeNode(column_id=column_id, name=name, type=hive_type, children=tuple(children))
 
 
-def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
+def _parts_of(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
     match hive_type:
         case ArrayType(element=element):
             return (("[]", element),)
@@ -129,6 +129,18 @@ def _child_types(hive_type: HiveType) -> tuple[tuple[str, HiveType], ...]:
             return fields
         case _:
             return ()
+
+
+def types_in(hive_type: HiveType) -> Iterator[HiveType]:
+    """Yield a type and the types inside it, at any depth; unions are not looked into."""
+    yield hive_type
+    for _, part in _parts_of(hive_type):
+        yield from types_in(part)
+
+
+def holds(hive_type: HiveType, kind: HiveType) -> bool:
+    """Return whether a type is or contains `kind`, at any depth."""
+    return kind in types_in(hive_type)
 
 
 def is_text(hive_type: HiveType) -> bool:

@@ -43,6 +43,7 @@ from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, CharType, PrimitiveType, VarcharType
 from airflow_hiveacid.storage.values.char_text import longest, padded, unpadded
 from airflow_hiveacid.storage.values.column_types import TypeNode
+from airflow_hiveacid.storage.values.nested import mask_of
 from airflow_hiveacid.storage.values.timestamps import (
     NANOS_A_SECOND,
     NANOSECONDS_REACH_S,
@@ -162,17 +163,13 @@ def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
 
 
 def _rebuilt(values: pa.Array, children: Sequence[pa.Array]) -> pa.Array:
-    mask = _null_mask(values)
+    mask = mask_of(values)
     if pa.types.is_struct(values.type):
         names = [field.name for field in values.type]
         return pa.StructArray.from_arrays(children, names=names, mask=mask)
     offsets = pc.subtract(values.offsets, values.offsets[0])
     build = pa.MapArray if pa.types.is_map(values.type) else pa.ListArray
     return build.from_arrays(offsets, *children, mask=mask)
-
-
-def _null_mask(values: pa.Array) -> pa.Array | None:
-    return values.is_null() if values.null_count else None
 
 
 def _as_char(values: pa.Array, length: int) -> pa.Array:

@@ -43,6 +43,7 @@ from airflow_hiveacid.storage.values.hive_text import (
     double_texts,
     timestamp_texts,
 )
+from airflow_hiveacid.storage.values.nested import null_mask
 from airflow_hiveacid.storage.values.timestamps import NANOS, PAIR_TYPE, SECONDS
 
 
@@ -300,7 +301,7 @@ def _to_date(array: pa.Array) -> pa.Array | None:
         return None
     seconds = array.field(SECONDS).fill_null(0).to_numpy()
     days = np.floor_divide(seconds, _SECONDS_A_DAY).astype(np.int32)
-    return pa.array(days, mask=array.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
+    return pa.array(days, mask=null_mask(array)).cast(pa.date32())
 
 
 def _parsed_date(text: str) -> dt.date | None:

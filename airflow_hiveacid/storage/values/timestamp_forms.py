@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from airflow_hiveacid.storage.values.nested import null_mask, parts_of, unsliced, with_parts
 from airflow_hiveacid.storage.values.timestamps import (
     NANOS,
     NANOS_A_SECOND,
@@ -47,21 +48,14 @@ def _mapped(
         return change(array)
     if not pa.types.is_nested(array.type):
         return array
-    if array.offset:
-        # Lists can be rebuilt only from arrays with offset 0.
-        array = pa.concat_arrays([array])
-    mask = array.is_null() if array.null_count else None
+    array = unsliced(array)
+    parts = [_mapped(part, is_meant, change) for part in parts_of(array)]
+    types = [part.type for part in parts]
     if pa.types.is_struct(array.type):
-        children = [_mapped(array.field(i), is_meant, change) for i in range(array.type.num_fields)]
-        names = [field.name for field in array.type]
-        return pa.StructArray.from_arrays(children, names=names, mask=mask)
-    if pa.types.is_map(array.type):
-        keys, items = (_mapped(a, is_meant, change) for a in (array.keys, array.items))
-        result_type = pa.map_(keys.type, items.type)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=result_type, mask=mask)
-    values = _mapped(array.values, is_meant, change)
-    result_type = pa.list_(values.type)
-    return pa.ListArray.from_arrays(array.offsets, values, type=result_type, mask=mask)
+        result_type = pa.struct(zip((field.name for field in array.type), types, strict=True))
+    else:
+        result_type = (pa.map_ if pa.types.is_map(array.type) else pa.list_)(*types)
+    return with_parts(array, parts, result_type)
 
 
 def _as_pair(array: pa.Array) -> pa.Array:
@@ -77,5 +71,4 @@ def _as_microseconds(array: pa.Array) -> pa.Array:
     seconds = array.field(array.type.get_field_index(SECONDS)).fill_null(0).to_numpy()
     nanos = array.field(array.type.get_field_index(NANOS)).fill_null(0).to_numpy()
     counts = seconds * _MICROS_A_SECOND + nanos.astype(np.int64) // _NANOS_A_MICRO
-    is_null = array.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(counts, mask=is_null).cast(pa.timestamp("us"))
+    return pa.array(counts, mask=null_mask(array)).cast(pa.timestamp("us"))

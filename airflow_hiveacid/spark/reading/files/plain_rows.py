@@ -36,9 +36,9 @@ from airflow_hiveacid.spark.reading.files.plain_fit import PlainVerdict, SparkMa
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.fitness import check_files_readable
-from airflow_hiveacid.storage.plain.parquet.fit import holds
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.values.column_types import holds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ from airflow_hiveacid.storage.orc.view import (
 )
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 # An event takes 28 bytes in memory. Sorting takes another 28 bytes.
@@ -275,8 +276,7 @@ class _Source:
         for index in self.stripes:
             rows = self.tail.stripes[index].rows
             for start in range(0, rows, self.batch_rows):
-                none = pa.nulls(min(self.batch_rows, rows - start), pa.struct([]))
-                yield pa.RecordBatch.from_struct_array(none)
+                yield batch_of((), pa.schema([]), min(self.batch_rows, rows - start))
 
     def _require_values(self, batch: pa.RecordBatch) -> None:
         if any(column.null_count for column in batch.columns[: len(IDENTITY_SCHEMA)]):

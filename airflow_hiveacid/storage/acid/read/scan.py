@@ -32,6 +32,7 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS, ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 IDENTITY: Final = "row__id"
@@ -111,7 +112,4 @@ def _output(batch: pa.RecordBatch, schema: pa.Schema, *, with_identity: bool) ->
     if with_identity:
         parts = [batch.column(name) for name in IDENTITY_COLUMNS]
         columns.insert(0, pa.StructArray.from_arrays(parts, fields=list(IDENTITY_TYPE)))
-    if not columns:
-        none = pa.Array.from_buffers(pa.struct([]), batch.num_rows, [None])
-        return pa.RecordBatch.from_struct_array(none)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return batch_of(columns, schema, batch.num_rows)

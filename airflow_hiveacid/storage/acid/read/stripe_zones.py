@@ -60,12 +60,8 @@ class StripeZones:
             yield zone, tuple(stripe for _, stripe in group)
 
     def _have_clock_times(self, column_ids: Iterable[int]) -> bool:
-        types = self.tail.types
-        return any(
-            types[column_id].kind == TypeKind.TIMESTAMP
-            or self._have_clock_times(types[column_id].children)
-            for column_id in column_ids
-        )
+        kinds = (self.tail.types[column_id].kind for column_id in self.tail.below(column_ids))
+        return TypeKind.TIMESTAMP in kinds
 
     def _zone(self, name: str) -> TimeZone | None:
         try:

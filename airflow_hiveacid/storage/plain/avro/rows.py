@@ -47,12 +47,13 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
-    to_proleptic_days,
+    proleptic_dates,
     to_proleptic_seconds,
 )
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
+from airflow_hiveacid.storage.values.nested import batch_of, with_parts
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import Instants, TimestampForm, counts_of, in_form
 
@@ -126,11 +127,8 @@ def avro_rows(
                 else pa.nulls(len(records), read_type(type_, timestamps))
                 for name, type_ in types.items()
             ]
-            if columns:
-                yield pa.RecordBatch.from_arrays(columns, names=list(types))
-            else:
-                none = pa.Array.from_buffers(pa.struct([]), len(records), [None])
-                yield pa.RecordBatch.from_struct_array(none)
+            fields = [(n, column.type) for n, column in zip(types, columns, strict=True)]
+            yield batch_of(columns, pa.schema(fields), len(records))
 
 
 def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -270,25 +268,17 @@ def _decoded(path: str, records: list[Any], shape: pa.DataType) -> pa.StructArra
 def _converted(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
     match wanted:
         case ArrayType(element=element):
-            inner = _converted(target, array.values, element, name)
-            type_ = read_type(wanted, target.form)
-            return pa.ListArray.from_arrays(array.offsets, inner, type=type_, mask=_mask(array))
+            parts = [_converted(target, array.values, element, name)]
         case MapType(value=value):
-            items = _converted(target, array.items, value, name)
-            type_ = read_type(wanted, target.form)
-            return pa.MapArray.from_arrays(
-                array.offsets, array.keys, items, type=type_, mask=_mask(array)
-            )
+            parts = [array.keys, _converted(target, array.items, value, name)]
         case StructType(fields=fields):
             parts = [
                 _converted(target, array.field(index), type_, name)
                 for index, (_, type_) in enumerate(fields)
             ]
-            return pa.StructArray.from_arrays(
-                parts, fields=list(read_type(wanted, target.form)), mask=_mask(array)
-            )
         case _:
             return _leaf(target, array, wanted, name)
+    return with_parts(array, parts, read_type(wanted, target.form))
 
 
 def _leaf(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.Array:
@@ -304,18 +294,13 @@ def _leaf(target: _Target, array: pa.Array, wanted: HiveType, name: str) -> pa.A
             return array
 
 
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
-
-
 def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
     days = array.cast(pa.int32()).fill_null(0).to_numpy()
     if days.min(initial=0) >= SWITCHOVER_DAY or target.is_proleptic:
         return array
     if target.is_proleptic is None:
         raise _too_old(target, name)
-    mask = array.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(to_proleptic_days(days).astype("int32"), mask=mask).cast(pa.date32())
+    return proleptic_dates(array)
 
 
 def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:

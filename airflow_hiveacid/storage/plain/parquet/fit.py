@@ -22,7 +22,7 @@ from airflow_hiveacid.format.types import (
     VarcharType,
 )
 from airflow_hiveacid.storage.plain.parquet.footer import OLD_RULES, ParquetFacts, TimestampStorage
-from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.column_types import arrow_type, holds, types_in
 
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _WIDER: Final = {
@@ -110,7 +110,8 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: HiveType) -> boo
     Parquet does not store the length of char and varchar. No reader truncates these types inside a
     nested column.
     """
-    if not isinstance(wanted, CharType | VarcharType) and _holds_cut_text(wanted):
+    is_cut = any(isinstance(type_, CharType | VarcharType) for type_ in types_in(wanted))
+    if is_cut and not isinstance(wanted, CharType | VarcharType):
         return False
     match wanted:
         case StructType(fields=fields):
@@ -173,28 +174,3 @@ def _fit_all(
         for name, type_ in fields
         for position in (positions.of(name),)
     )
-
-
-def _holds_cut_text(wanted: HiveType) -> bool:
-    match wanted:
-        case StructType(fields=fields):
-            return any(_holds_cut_text(type_) for _, type_ in fields)
-        case ArrayType(element=element):
-            return _holds_cut_text(element)
-        case MapType(key=key, value=value):
-            return _holds_cut_text(key) or _holds_cut_text(value)
-        case _:
-            return isinstance(wanted, CharType | VarcharType)
-
-
-def holds(wanted: HiveType, kind: HiveType) -> bool:
-    """Return whether a type is or contains `kind`, at any depth."""
-    match wanted:
-        case StructType(fields=fields):
-            return any(holds(type_, kind) for _, type_ in fields)
-        case ArrayType(element=element):
-            return holds(element, kind)
-        case MapType(key=key, value=value):
-            return holds(key, kind) or holds(value, kind)
-        case _:
-            return wanted == kind
