@@ -38,7 +38,6 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (
     columns_in,
     format_by_content,
-    orc_tail,
     row_path,
     stored_rows,
     why_not_as_defined,
@@ -152,7 +151,7 @@ class StoredSearch:
         if found is None:
             is_note = HIDDEN_DIRECTORY in entry.path.split("/")
             return Looked(how=How.WITHOUT_ROWS) if is_note else _not_read("its format is unknown")
-        tail = orc_tail(found) if found.format is FileFormat.ORC else None
+        tail = found.tail() if found.format is FileFormat.ORC else None
         why_not = self._why_not_placed(file)
         if why_not is None and tail is not None and self._lies_outside(tail):
             return Looked(how=How.STATISTICS)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import StatementId, TxnId
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.plain.written import WrittenRows
+    from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
     from airflow_hiveacid.storage.stores.staging import Staging
 
 log = logging.getLogger("hiveacid")

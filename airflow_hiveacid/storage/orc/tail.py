@@ -43,6 +43,7 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.objects import FOOTER, METADATA, Shape, count_objects
+from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
 from airflow_hiveacid.storage.stores.traits import traits_of
 
@@ -79,9 +80,8 @@ def read_tail(fs: pa.fs.FileSystem, path: str, size: int | None = None) -> OrcTa
         UnsupportedFileError: the file is encrypted, or compressed with LZO or an unknown method.
             The error is also raised if a writer has the file open, and the store's client cannot
             read flushed bytes.
-        OSError: reading failed.
     """
-    with fs.open_input_file(path) as source:
+    with file_errors("read", path), fs.open_input_file(path) as source:
         end = source.size() if size is None else size
         data = _last_bytes(fs, source, path, end, min(end, _FIRST_READ_BYTES))
 

@@ -22,8 +22,8 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
+from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.plain.written import WrittenRows
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamps import TimestampForm

@@ -11,41 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyarrow import fs as pafs
-
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import READS_ORIGINALS, Column, FileFormat
+from airflow_hiveacid.storage.acid.read.acid_file import StoredFile
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
-from airflow_hiveacid.storage.stores.locations import client_of, locate
+from airflow_hiveacid.storage.stores.locations import locate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainFile:
-    """The description of one file of rows, as a plain value that is sent to tasks.
+class PlainFile(StoredFile):
+    """A file of rows.
 
-    `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
-    the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
-    file size in bytes. `text` describes how lines of a text file are split into fields. `columns`
+    `text` describes how lines of a text file are split into fields. `columns`
     are the leading columns of the table that the file's partition has. The other columns are NULL.
     None means all columns.
     """
 
-    store: str
-    path: str
-    key: str
-    length: int
     format: FileFormat
     text: TextForm = DEFAULT_TEXT
     columns: tuple[Column, ...] | None = None
-    root: str | None = None
-
-    @property
-    def fs(self) -> pafs.FileSystem:
-        """The current process's client for the file's store."""
-        return client_of(self.store)
 
     @property
     def is_in_directory(self) -> bool:

@@ -41,7 +41,7 @@ from airflow_hiveacid.storage.plain.parquet.footer import (
     read_facts,
 )
 from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
+from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.stores.locations import (
     HADOOP_SCHEMES,
     client_of,
@@ -165,8 +165,7 @@ def _looked_at(
         return "it is empty", 0
     match table.storage.format:
         case FileFormat.ORC:
-            with file_errors("read", path):
-                tail = read_tail(client_of(store), path, length)
+            tail = read_tail(client_of(store), path, length)
             why = _why_not_orc(tail, table.columns, generation)
             return why or _why_unread(table, uri, length), tail.rows
         case FileFormat.PARQUET:

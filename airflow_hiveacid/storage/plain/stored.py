@@ -32,7 +32,6 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW, ROW_COLUMN_ID
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
-from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro.rows import avro_columns
 from airflow_hiveacid.storage.plain.files import PlainFile
@@ -69,12 +68,6 @@ def format_by_content(fs: pafs.FileSystem, path: str) -> FileFormat | None:
     return next((f for start, f in _BEGINNINGS.items() if beginning.startswith(start)), None)
 
 
-def orc_tail(file: PlainFile) -> OrcTail:
-    """Read the tail of an ORC file."""
-    with file_errors("read", file.path):
-        return read_tail(file.fs, file.path, file.length)
-
-
 def row_path(tail: OrcTail) -> tuple[str, ...]:
     """Return the path of the struct that holds the table's columns; empty for the root."""
     return (ROW,) if has_acid_columns(tail) else ()
@@ -105,7 +98,7 @@ def stored_rows(
     `data_columns`, in this order. A delete event without values is no row.
     """
     if file.format is FileFormat.ORC:
-        tail = orc_tail(file)
+        tail = file.tail()
         if has_acid_columns(tail):
             if not _has_rows(file.fs, tail):
                 return

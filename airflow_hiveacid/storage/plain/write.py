@@ -21,10 +21,8 @@ Example:
 from __future__ import annotations
 
 import contextlib
-import posixpath
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,7 +33,6 @@ from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.row_schema import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import (
-    AbortsUnlessClosed,
     OrcFile,
     stripe_row_limit,
 )
@@ -45,10 +42,10 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain.avro.write import AvroWriter
 from airflow_hiveacid.storage.plain.parquet.footer import PROLEPTIC_DAYS, WRITER_ZONE
+from airflow_hiveacid.storage.plain.stream_writer import RowsWriter, StreamWriter, WrittenRows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_write import TextWriter
-from airflow_hiveacid.storage.plain.written import WrittenRows
-from airflow_hiveacid.storage.stores.filesystem import delete_file, make_directory, storage_errors
+from airflow_hiveacid.storage.stores.filesystem import storage_errors
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
@@ -61,38 +58,6 @@ _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
 # Compressions that Hive 3.1 and every version of Java's Parquet library can read.
 _COMPRESSIONS: Final = {"none": "none", "zlib": "gzip", "snappy": "snappy"}
-
-
-class RowsWriter(Protocol):
-    """A writer of one file, for use by one thread. The file is complete only after `close`.
-
-    A `with` block aborts the file, unless `close` was called.
-    """
-
-    def __enter__(self) -> Self:
-        """Return the writer."""
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Abort the file, unless the writer was closed."""
-
-    def write(self, rows: pa.StructArray) -> None:
-        """Append rows with the table's columns as fields; no row may be NULL.
-
-        Raises:
-            TypeMismatchError: the rows have different types than the columns, or a value cannot be
-                stored.
-        """
-
-    def close(self) -> WrittenRows:
-        """Finish the file."""
-
-    def abort(self) -> None:
-        """Close and delete the file, if the file system permits this."""
 
 
 def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for messages
@@ -132,7 +97,7 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
             )
 
 
-class PlainOrcWriter(OrcFile[int]):
+class PlainOrcWriter(OrcFile[int], RowsWriter):
     """A writer of ORC files with the encoders, types and statistics of full-ACID files."""
 
     def __init__(
@@ -183,12 +148,14 @@ class PlainOrcWriter(OrcFile[int]):
         return whole_tail(self._parts, types, self._nul_column_ids, path=self._path)
 
 
-class ParquetWriter(AbortsUnlessClosed):
+class ParquetWriter(StreamWriter):
     """A writer of Parquet files like Hive's.
 
     Timestamps are instants, and the footer states that the time zone is UTC. Timestamps before
     1582-10-15 are refused, because Hive 3.1 and Hive 4 would read them differently.
     """
+
+    BATCH_ROWS = 1 << 31
 
     def __init__(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for messages
         self,
@@ -199,22 +166,18 @@ class ParquetWriter(AbortsUnlessClosed):
         table: object,
         timestamps: TimestampForm,
     ) -> None:
-        self._fs, self._path, self._columns, self._table = fs, path, tuple(columns), table
         for column in columns:
             if holds(parse_type(column.type), _LOCAL):
                 raise UnsupportedTableError(
                     table=table, detail=f"column {column.name!r} is a {_LOCAL} in Parquet"
                 )
-        self._nodes = types_from(columns, 1)
         struct = row_type(columns)
         self._schema = pa.schema([pa.field(f.name, _in_unit(f.type, timestamps)) for f in struct])
         ordered = [name for field in self._schema for name in _ordered(field)]
-        self._rows = 0
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
+        super().__init__(fs, path, columns, table)
         with storage_errors("write", path):
-            make_directory(fs, posixpath.dirname(path))
-            self._stream = fs.open_output_stream(path, compression=None)
             self._writer = pq.ParquetWriter(
                 self._stream,
                 self._schema,
@@ -228,11 +191,7 @@ class ParquetWriter(AbortsUnlessClosed):
             )
         self._is_open = True
 
-    def write(self, rows: pa.StructArray) -> None:
-        """Append rows; see `RowsWriter`."""
-        if not len(rows):
-            return
-        check_row_type(self._table, self._columns, rows.type)
+    def _write(self, rows: pa.StructArray) -> None:
         fitted = fit_texts(rows, self._nodes, table=self._table)
         for column, values in zip(self._nodes, fitted.flatten(), strict=True):
             self._refuse_old(column, values)
@@ -240,29 +199,17 @@ class ParquetWriter(AbortsUnlessClosed):
         self._pending_bytes += self._pending[-1].nbytes
         if self._pending_bytes >= _ROW_GROUP_BYTES:
             self._end_row_group()
-        self._rows += len(rows)
 
-    def close(self) -> WrittenRows:
-        """Finish the file; see `RowsWriter`."""
-        notes = {WRITER_ZONE: "UTC", PROLEPTIC_DAYS: "true"}
+    def _finish(self) -> None:
         self._end_row_group()
-        with storage_errors("write", self._path):
-            self._writer.add_key_value_metadata(notes)
-            self._writer.close()
-            size = self._stream.tell()
-            self._stream.close()
-        self._is_open = False
-        return WrittenRows(rows=self._rows, size_bytes=size)
+        self._writer.add_key_value_metadata({WRITER_ZONE: "UTC", PROLEPTIC_DAYS: "true"})
+        self._writer.close()
 
     def abort(self) -> None:
-        """Close and delete the file; see `RowsWriter`."""
-        self._is_open = False
+        """Close and delete the file."""
         with contextlib.suppress(Exception):
             self._writer.close()
-        with contextlib.suppress(Exception):
-            self._stream.close()
-        with contextlib.suppress(Exception):
-            delete_file(self._fs, self._path)
+        super().abort()
 
     def _end_row_group(self) -> None:
         rows = pa.Table.from_batches(self._pending, self._schema)

@@ -17,7 +17,6 @@ from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, lea
 from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS, ROOT_NAMES
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import client_of
 
 _FIRST_ROW: Final = RowId(0)
@@ -47,37 +46,50 @@ class SyntheticIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcidFile:
+class StoredFile:
     """The description of one file to read, as a plain value that is sent to tasks.
 
     `path` is the file's path on its store (`client_of`). `key` is the path relative to the root of
     the table or partition. The key of a staged file is relative to `root` (a URI). `length` is the
     number of bytes that readers may read. `length` is less than the file's size while a streaming
-    writer has the file open. `synthetic` is set for `FileKind.ORIGINAL` only. All rows of the file
-    have original write IDs from `least_write_id` to `greatest_write_id`. None means no bound.
-    All rows have identities in `keys`.
+    writer has the file open.
     """
 
     store: str
     path: str
     key: str
     length: int
-    kind: FileKind
-    bucket_id: BucketId
-    least_write_id: WriteId = _BEFORE_ALL
-    greatest_write_id: WriteId | None = None
-    synthetic: SyntheticIdentity | None = None
     root: str | None = None
-    keys: KeyRange = EVERY_KEY
-
-    def __post_init__(self) -> None:
-        if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):
-            raise ValueError("each original file, and no other file, needs a synthetic identity")
 
     @property
     def fs(self) -> pafs.FileSystem:
         """The current process's client for the file's store."""
         return client_of(self.store)
+
+    def tail(self) -> OrcTail:
+        """Read and check the ORC tail of the file."""
+        return read_tail(self.fs, self.path, self.length)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcidFile(StoredFile):
+    """A file of events, or of rows that get identities when they are read.
+
+    `synthetic` is set for `FileKind.ORIGINAL` only. All rows of the file
+    have original write IDs from `least_write_id` to `greatest_write_id`. None means no bound.
+    All rows have identities in `keys`.
+    """
+
+    kind: FileKind
+    bucket_id: BucketId
+    least_write_id: WriteId = _BEFORE_ALL
+    greatest_write_id: WriteId | None = None
+    synthetic: SyntheticIdentity | None = None
+    keys: KeyRange = EVERY_KEY
+
+    def __post_init__(self) -> None:
+        if (self.kind is FileKind.ORIGINAL) != (self.synthetic is not None):
+            raise ValueError("each original file, and no other file, needs a synthetic identity")
 
     @property
     def least_key(self) -> Key:
@@ -105,11 +117,6 @@ class AcidFile:
         return (
             self.greatest_write_id is None or other.least_write_id <= self.greatest_write_id
         ) and (other.greatest_write_id is None or self.least_write_id <= other.greatest_write_id)
-
-    def tail(self) -> OrcTail:
-        """Read and check the ORC tail of the file."""
-        with file_errors("read", self.path):
-            return read_tail(self.fs, self.path, self.length)
 
 
 def has_acid_columns(tail: OrcTail) -> bool:

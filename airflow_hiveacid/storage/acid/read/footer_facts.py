@@ -18,7 +18,6 @@ from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.locations import client_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
@@ -42,8 +41,7 @@ class FooterFacts:
 
 def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
     """Return the facts from one file's footer."""
-    with file_errors("read", path):
-        tail = read_tail(fs, path, length)
+    tail = read_tail(fs, path, length)
     is_acid = has_acid_columns(tail)
     bounds = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
     return FooterFacts(

@@ -24,7 +24,6 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import client_of, locate, open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
@@ -34,8 +33,7 @@ RowsOf = Callable[[pafs.FileSystem, str, int], int]
 
 def orc_rows(fs: pafs.FileSystem, path: str, length: int) -> int:
     """Return the number of rows or events in an ORC file, from its footer."""
-    with file_errors("read", path):
-        return read_tail(fs, path, length).rows
+    return read_tail(fs, path, length).rows
 
 
 def delete_events(state: AcidState) -> int:

@@ -172,8 +172,7 @@ def _filled(work: FlatCopy) -> Iterator[_Filled]:
     expected: tuple[Compression, str | None] | None = None
     for part in work.sources:
         fs, path = open_location(part.uri)
-        with file_errors("read", path):
-            tail = read_tail(fs, path)
+        tail = read_tail(fs, path)
         check_flat(tail, work.columns, row_index_stride=work.row_index_stride, has_key=work.has_key)
         stripes = part.stripes(tail)
         if not stripes:

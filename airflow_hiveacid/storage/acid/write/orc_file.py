@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.stripe_copy import StripeWriter, stripe_content
 from airflow_hiveacid.storage.orc.tail import serialize_tail
-from airflow_hiveacid.storage.stores.filesystem import storage_errors
+from airflow_hiveacid.storage.stores.filesystem import delete_file, storage_errors
 from airflow_hiveacid.storage.values.column_types import TypeNode, is_text
 
 _Key = TypeVar("_Key")
@@ -52,6 +52,9 @@ def stripe_row_limit(nodes: Sequence[TypeNode]) -> int:
 class AbortsUnlessClosed(abc.ABC):
     """A file being written. A `with` block aborts the file, unless it was closed before."""
 
+    _fs: pafs.FileSystem
+    _path: str
+    _stream: pa.NativeFile
     _is_open: bool
 
     def __enter__(self) -> Self:
@@ -66,9 +69,13 @@ class AbortsUnlessClosed(abc.ABC):
         if self._is_open:
             self.abort()
 
-    @abc.abstractmethod
     def abort(self) -> None:
         """Close and delete the unfinished file, if the file system permits this."""
+        self._is_open = False
+        with contextlib.suppress(Exception):
+            self._stream.close()
+        with contextlib.suppress(Exception):
+            delete_file(self._fs, self._path)
 
 
 class OrcFile(AbortsUnlessClosed, Generic[_Key]):
@@ -120,12 +127,8 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
 
     def abort(self) -> None:
         """Close and delete the unfinished file, if the file system permits this."""
-        self._is_open = False
         self._encoder = None
-        with contextlib.suppress(OSError):
-            self._stream.close()
-        with contextlib.suppress(OSError):
-            self._fs.delete_file(self._path)
+        super().abort()
 
     def _finish(self, empty: pa.Schema) -> OrcTail:
         """Write the last stripe and the tail; `empty` is the schema of a file without rows."""

@@ -69,8 +69,7 @@ def reissue(work: Reissue) -> int:
             other than inserts of write ID `old`. The target is deleted.
     """
     fs, source = open_location(work.source)
-    with file_errors("read", source):
-        tail = read_tail(fs, source)
+    tail = read_tail(fs, source)
     _check_ours(tail, work.old)
     target_fs, target = open_location(work.target)
     make_directory(target_fs, posixpath.dirname(target))
