@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import io
 import itertools
 import time
 import weakref
@@ -24,6 +23,7 @@ from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.stores.open_files import FileReader
 
 # A file up to this size is read at once, because a Python callback per stream takes longer.
 _WHOLE_BYTES: Final = 256 * 1024
@@ -128,38 +128,20 @@ def _content(source: OpenedFile, piece: Content) -> bytes:
     return content
 
 
-class _SplicedFile(io.RawIOBase):
-    """A file that consists of pieces. The object is mutable, because it has a position."""
+class _SplicedFile(FileReader):
+    """A file that consists of pieces."""
 
     def __init__(
         self, source: OpenedFile, pieces: Sequence[Content], lengths: Sequence[int]
     ) -> None:
-        super().__init__()
+        self._ends = list(itertools.accumulate(lengths))
+        super().__init__(self._ends[-1])
         _shown.add(self)
         self._source = source
         self._pieces = pieces
-        self._ends = list(itertools.accumulate(lengths))
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._ends[-1]}[whence]
-        self._at = start + offset
-        return self._at
-
-    def read(self, size: int = -1, /) -> bytes:
-        stop = self._ends[-1] if size < 0 else min(self._at + size, self._ends[-1])
-        content = b"".join(self._parts(stop))
-        self._at += len(content)
-        return content
+    def _take(self, wanted: int, left: int) -> bytes:  # noqa: ARG002 - it reads nothing ahead
+        return b"".join(self._parts(self._at + wanted))
 
     def _parts(self, stop: int) -> Iterator[bytes]:
         position = self._at

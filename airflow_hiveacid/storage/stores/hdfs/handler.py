@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import io
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
@@ -27,6 +27,7 @@ from airflow_hiveacid.storage.stores.hdfs.streams import (
     HdfsReader,
     HdfsWriter,
 )
+from airflow_hiveacid.storage.stores.open_files import StoreHandler
 
 HDFS_NATIVE: Final = "hdfs-native"
 """The type name of this file system; pyarrow adds the prefix `py::`."""
@@ -44,7 +45,7 @@ _ANY_FILE: Final = 0o666
 _NS_PER_MS: Final = 1_000_000
 
 
-class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+class HdfsHandler(StoreHandler):
     """pyarrow's handler for one client.
 
     The object is mutable, because it records whether ACLs are enabled.
@@ -61,23 +62,14 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         options: Callable[..., object],
         answer_s: float = ANSWER_S,
     ) -> None:
-        self._root, self._client, self._umask, self._options = root, client, umask, options
+        super().__init__(root)
+        self._client, self._umask, self._options = client, umask, options
         self._answer_s = answer_s
         self._has_lists = True
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HdfsHandler) and other._root == self._root
-
-    def __hash__(self) -> int:
-        return hash(self._root)
 
     def get_type_name(self) -> str:
         """Return `HDFS_NATIVE`."""
         return HDFS_NATIVE
-
-    def normalize_path(self, path: str) -> str:
-        """Return the path unchanged, because only `/` is a special character in it."""
-        return path
 
     def _ask(self, path: str, call: Callable[[], _T]) -> _T:
         """Make a call about a path within the time limit; return the name node's answer."""
@@ -88,10 +80,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         return f"{self._root.rstrip('/')}{path}"
 
     # ---- looking ---------------------------------------------------------------------------------
-
-    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return the file information of each path."""
-        return [self._look(path) for path in paths]
 
     def _look(self, path: str) -> pafs.FileInfo:
         try:
@@ -153,10 +141,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
         ):
             self._delete(info.path, is_directory=info.type == pafs.FileType.Directory)
 
-    def delete_root_dir_contents(self) -> None:
-        """Raise an error, because no caller needs this method."""
-        raise NotImplementedError(f"cannot empty {self._root}")
-
     # ---- files -----------------------------------------------------------------------------------
 
     def delete_file(self, path: str) -> None:
@@ -193,10 +177,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
             sink.write(piece)
         sink.close()
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file for sequential reading."""
-        return self.open_input_file(path)
-
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position."""
         return pa.PythonFile(HdfsReader(self._read(path), self._where(path)), mode="r")
@@ -204,10 +184,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has n
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for writing; replace an existing file."""
         return pa.PythonFile(HdfsWriter(self._create(path), self._where(path)), mode="w")
-
-    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
-        """Raise an error, because no caller appends to files."""
-        raise NotImplementedError(f"appending is not supported: {path}")
 
     def _read(self, path: str) -> FileSource:
         look = partial(self._client.get_file_info, path)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_of
+from airflow_hiveacid.storage.stores.open_files import StoreHandler
 from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload, S3Bucket, StoredObject
 from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
 from airflow_hiveacid.storage.stores.s3.streams import AttemptWriter, S3Reader, S3Writer
@@ -27,31 +28,18 @@ _FOLDER: Final = "_$folder$"
 _NS_PER_S: Final = 1_000_000_000
 
 
-class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
+class S3Handler(StoreHandler):
     """pyarrow's handler for one bucket, also used to publish. Paths begin with the bucket name."""
 
     def __init__(self, bucket: S3Bucket) -> None:
+        super().__init__(f"s3a://{bucket.name}")
         self._bucket = bucket
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, S3Handler) and other._bucket.name == self._bucket.name
-
-    def __hash__(self) -> int:
-        return hash(self._bucket.name)
 
     def get_type_name(self) -> str:
         """Return `S3_BY_BOTO3`."""
         return S3_BY_BOTO3
 
-    def normalize_path(self, path: str) -> str:
-        """Return the path unchanged, because only `/` is a special character in it."""
-        return path
-
     # ---- looking ---------------------------------------------------------------------------------
-
-    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return the file information of each path."""
-        return [self._look(path) for path in paths]
 
     def _look(self, path: str) -> pafs.FileInfo:
         key = self._key(path)
@@ -104,7 +92,7 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         """
         key = self._key(path)
         if not key:
-            raise NotImplementedError(f"cannot empty s3a://{self._bucket.name}")
+            self.delete_root_dir_contents()
         keys = [stored_object.key for stored_object in self._bucket.below(_prefix(key))]
         if not keys:
             raise FileNotFoundError(errno.ENOENT, "there is nothing below it", path)
@@ -117,10 +105,6 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         except FileNotFoundError:
             if not missing_dir_ok:
                 raise
-
-    def delete_root_dir_contents(self) -> None:
-        """Raise an error, because no caller needs this method."""
-        raise NotImplementedError(f"cannot empty s3a://{self._bucket.name}")
 
     # ---- files -----------------------------------------------------------------------------------
 
@@ -148,10 +132,6 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
         """Raise an error, because no caller copies files."""
         raise OSError(errno.ENOTSUP, f"copying it to {dest} is not supported", src)
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        """Open a file for sequential reading."""
-        return self.open_input_file(path)
-
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position."""
         stored_object = self._bucket.look(self._key(path))
@@ -169,10 +149,6 @@ class S3Handler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no 
             else AttemptWriter(self._bucket, attempt.final, attempt.attempt, key)
         )
         return pa.PythonFile(writer, mode="w")
-
-    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
-        """Raise an error, because no caller appends to files."""
-        raise NotImplementedError(f"appending is not supported: {path}")
 
     # ---- publishing ------------------------------------------------------------------------------
 
