@@ -22,7 +22,7 @@ from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.format.records.owner import Owner
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner, owner_uri
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.places import identities
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.maintenance.ownership import check_metastore
 from airflow_hiveacid.spark.writing.publish import all_staged, token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
+from airflow_hiveacid.storage.stores.listing import give_up_all
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.traits import publishes_files
 

@@ -39,7 +39,7 @@ from airflow_hiveacid.spark.writing.publish import (
     token_of,
 )
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
-from airflow_hiveacid.storage.stores.notes.owner_note import OWNER_FILE, note_owner
+from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 

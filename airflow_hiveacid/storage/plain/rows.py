@@ -10,17 +10,21 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
-from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
 from airflow_hiveacid.storage.acid.row_schema import ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.plain.avro.rows import avro_rows, avro_rows_in
-from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.parquet.footer import parquet_rows_in
 from airflow_hiveacid.storage.plain.parquet.rows import parquet_rows
+from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_rows import text_rows
+from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -101,3 +105,28 @@ def _as_original(file: PlainFile) -> AcidFile:
         bucket_id=BucketId(0),
         synthetic=_NOBODYS,
     )
+
+
+def scan_plain(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments have defaults
+    location: str,
+    columns: Sequence[Column],
+    format_: FileFormat,
+    write_ids: ValidWriteIdList,
+    txns: ValidTxnList | None = None,
+    *,
+    with_originals: bool = False,
+    text: TextForm = DEFAULT_TEXT,
+    own: tuple[Column, ...] | None = None,
+    timestamps: TimestampForm = TimestampForm.NANOSECONDS,
+    matching: Matching = Matching.UNAMBIGUOUS,
+    state: AcidState | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read the visible rows of one root.
+
+    For `own`, see `PlainFile.columns`; for other arguments, see `scan` and `plain_files`.
+    """
+    if state is None:
+        state = resolve(list_table(location), write_ids, txns, TransactionalKind.INSERT_ONLY)
+    files = plain_files(state, format_, with_originals=with_originals, text=text, columns=own)
+    for file in files:
+        yield from read_rows(file, columns, timestamps=timestamps, matching=matching)

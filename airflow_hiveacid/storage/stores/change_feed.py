@@ -55,9 +55,9 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_new,
 )
+from airflow_hiveacid.storage.stores.listing import give_up_all
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
-from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
 

@@ -1,7 +1,8 @@
 """List locations and directories in the form that `format.state.acid_state` takes.
 
 The module takes a location, or a directory in a file system. The module returns the files with
-sizes and times, and the content of compactors' marker files.
+sizes and times, and the content of compactors' marker files. It also lists and aborts incomplete
+uploads, which occupy space, although no file listing shows them.
 
 Example:
     >>> metadata_text("compacted")
@@ -19,12 +20,13 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.names import METADATA_FILE, is_below_hidden, is_hidden
+from airflow_hiveacid.format.records.cleaning import LeftUpload
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import traits_of
+from airflow_hiveacid.storage.stores.traits import publishes_files, traits_of
 
 _LISTING_ATTEMPTS: Final = 5
 # Up to this many directories are listed without threads. Most partitions contain fewer directories,
@@ -266,3 +268,30 @@ def tree_size(fs: pafs.FileSystem, directory: str) -> tuple[int, float]:
         changes = [i.mtime.timestamp() for i in (own, *infos) if i.mtime is not None]
         size = sum(i.size for i in infos if i.type == pafs.FileType.File)
         return size, max(changes, default=0.0)
+
+
+def open_uploads(location: str) -> tuple[LeftUpload, ...]:
+    """Return all open uploads below a location on a store with uploads (`publishes_files`)."""
+    fs, root = open_location(location)
+    with storage_errors("list the uploads of", location):
+        return tuple(
+            LeftUpload(
+                path=upload.path.removeprefix(f"{root}/"),
+                upload_id=upload.upload_id,
+                begun_s=upload.begun_s,
+            )
+            for upload in fs.handler.open_uploads(root)
+        )
+
+
+def give_up(location: str, uploads: Sequence[LeftUpload]) -> None:
+    """Abort these uploads; ignore uploads that no longer exist."""
+    fs, root = open_location(location)
+    with storage_errors("abort uploads below", location):
+        each_in_threads(lambda u: fs.handler.give_up(f"{root}/{u.path}", u.upload_id), uploads)
+
+
+def give_up_all(location: str) -> None:
+    """Abort every upload below a location; do nothing on a store without uploads."""
+    if publishes_files(scheme_of(location)):
+        give_up(location, open_uploads(location))

@@ -35,13 +35,14 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.listing import (
     every_file,
     files_below,
+    give_up,
     list_directories,
     list_files,
     list_table,
+    open_uploads,
     tree_size,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.s3 import bucket as s3_bucket
 from airflow_hiveacid.storage.stores.staging import Staging
 

@@ -18,9 +18,9 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.writing.abandoned import remove_abandoned
 from airflow_hiveacid.spark.writing.publish import token_of
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, write_bytes
+from airflow_hiveacid.storage.stores.listing import give_up_all, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.open_uploads import give_up_all, open_uploads
 from airflow_hiveacid.storage.stores.s3.uploads import StagedUpload
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.contract.fake_client import FakeClient

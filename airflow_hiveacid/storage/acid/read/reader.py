@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import (
@@ -23,13 +25,17 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid.read.acid_file import (
+    AcidFile,
+    FileKind,
+    SyntheticIdentity,
+    has_acid_columns,
+)
 from airflow_hiveacid.storage.acid.read.file_check import FileCheck, as_new_rows, require_new_rows
 from airflow_hiveacid.storage.acid.read.stripe_zones import StripeZones, zones_of
-from airflow_hiveacid.storage.acid.read.synthetic import numbered
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, ROW, root_schema
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, ROW, Operation, root_schema
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
-from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.orc.footer import OrcTail, StripeInfo
 from airflow_hiveacid.storage.orc.view import (
     DEFAULT_BATCH_ROWS,
     ColumnView,
@@ -315,3 +321,42 @@ def _row(
 
 def _column_ids(fields: Sequence[FieldPlan]) -> tuple[int, ...]:
     return tuple(f.column_id for f in fields if f.column_id is not None)
+
+
+def numbered(
+    synthetic: SyntheticIdentity,
+    stripes: Sequence[StripeInfo],
+    read: Sequence[int],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield each batch with its root columns; the row IDs are derived from positions.
+
+    `stripes` are all stripes of the file. `read` are the 0-based numbers of the stripes with the
+    rows of `batches`, in ascending order. The root columns have the `IDENTITY_SCHEMA`.
+    """
+    lengths = np.array([stripe.rows for stripe in stripes], dtype=np.int64)
+    firsts = np.cumsum(lengths) - lengths
+    chosen = list(read)
+    ends = np.cumsum(lengths[chosen])
+    # A row's position in the file is this number plus the row's position in the chosen stripes.
+    skipped = firsts[chosen] - (ends - lengths[chosen])
+    start = 0
+    for batch in batches:
+        positions = np.arange(start, start + batch.num_rows)
+        numbers = positions + skipped[np.searchsorted(ends, positions, "right")]
+        start += batch.num_rows
+        yield _made(synthetic, synthetic.first_row_id + numbers), batch
+
+
+def _made(synthetic: SyntheticIdentity, row_ids: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    size = len(row_ids)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.full(size, Operation.INSERT, dtype=np.int32)),
+            pa.array(np.full(size, synthetic.write_id, dtype=np.int64)),
+            pa.array(np.full(size, synthetic.bucket_property, dtype=np.int32)),
+            pa.array(row_ids),
+            pa.array(np.full(size, synthetic.write_id, dtype=np.int64)),
+        ],
+        schema=IDENTITY_SCHEMA,
+    )

@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -20,8 +20,14 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid.merge import (
+    Batches,
+    merge_sorted,
+    subtract_deletes,
+    visible_events,
+)
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.read.live import live_in
 from airflow_hiveacid.storage.acid.read.reader import (
     chosen_columns,
     read_events,
@@ -113,3 +119,30 @@ def _output(batch: pa.RecordBatch, schema: pa.Schema, *, with_identity: bool) ->
         parts = [batch.column(name) for name in IDENTITY_COLUMNS]
         columns.insert(0, pa.StructArray.from_arrays(parts, fields=list(IDENTITY_TYPE)))
     return batch_of(columns, schema, batch.num_rows)
+
+
+ReadFile = Callable[[AcidFile], Batches]
+
+
+def visible_in(
+    files: Sequence[AcidFile], write_ids: ValidWriteIdList, read: ReadFile = read_identity
+) -> Batches:
+    """Return the merged visible events of the files; a file is opened when the merge reaches it."""
+    streams = [visible_events(read(file), write_ids) for file in files]
+    return merge_sorted(streams, [file.least_key for file in files])
+
+
+def live_in(
+    inserts: Sequence[AcidFile],
+    deletes: Sequence[AcidFile],
+    write_ids: ValidWriteIdList,
+    read: ReadFile,
+    read_deletes: ReadFile = read_identity,
+) -> Batches:
+    """Return the visible insert events that have no visible delete event.
+
+    `deletes` may include events for rows of other files. `read_deletes` may omit the column `row`.
+    """
+    return subtract_deletes(
+        visible_in(inserts, write_ids, read), visible_in(deletes, write_ids, read_deletes)
+    )

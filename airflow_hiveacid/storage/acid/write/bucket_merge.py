@@ -37,8 +37,8 @@ from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Key
 from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
-from airflow_hiveacid.storage.acid.read.live import live_in, visible_in
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
+from airflow_hiveacid.storage.acid.read.scan import live_in, visible_in
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.acid.write.whole_stripes import (
     WholeStripe,

@@ -2,6 +2,7 @@
 
 The module computes URIs and digests for file names. The module also writes notes as JSON, and reads
 them. A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
+`HiddenFiles` lists the directory once for many lookups, because a busy table has hundreds of notes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from threading import Lock
 from typing import Final, TypeVar, cast
 
 from airflow_hiveacid.format.attempts import AttemptId
@@ -16,6 +18,8 @@ from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
 from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.storage.stores.listing import list_files
+from airflow_hiveacid.storage.stores.locations import open_location
 
 HIDDEN_DIRECTORY: Final = "_hiveacid"
 """This provider's directory below a table's location."""
@@ -124,3 +128,42 @@ def read_notes(
         return tuple(NOTES.read(cls, note) for note in notes)
     except (ValueError, RecursionError, InvalidNameError) as error:
         raise CorruptFileError(path=uri, reason=f"not a note: {error}") from error
+
+
+class HiddenFiles:
+    """The listed files of one hidden directory. The object is mutable and thread-safe.
+
+    The owner of the listing reports its own changes (`note_written`, `note_removed`).
+
+    Until `refresh`, the listing does not show changes by other processes. So use a listing only if
+    outdated results are harmless.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._root = hidden_uri(location)
+        self._names: set[str] | None = None
+        self._lock = Lock()
+
+    def named(self, prefix: str) -> list[str]:
+        """Return the sorted names with this prefix; list the directory at the first call."""
+        with self._lock:
+            if self._names is None:
+                self._names = {file.name for file in list_files(*open_location(self._root))}
+            return sorted(name for name in self._names if name.startswith(prefix))
+
+    def note_written(self, name: str) -> None:
+        """Record a file that the owner of this listing has written."""
+        with self._lock:
+            if self._names is not None:
+                self._names.add(name)
+
+    def note_removed(self, name: str) -> None:
+        """Record that the owner of this listing has removed a file."""
+        with self._lock:
+            if self._names is not None:
+                self._names.discard(name)
+
+    def refresh(self) -> None:
+        """Discard the listing, so that the next lookup lists the directory again."""
+        with self._lock:
+            self._names = None

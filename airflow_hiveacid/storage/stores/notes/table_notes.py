@@ -5,6 +5,10 @@ replaces other directories. For compaction, a note records the highest write ID 
 compactions. The metastore's queue does not record this ID. Another note counts a partition's failed
 compactions. If a note is lost, cleaning is delayed, or a failed compaction is repeated, but no rows
 are lost.
+
+A note names the directory's owner. A job that writes to a table without such a note writes it, and
+so does maintenance. A note of another owner is replaced only if a user asks for it, or if the other
+table is gone.
 """
 
 from __future__ import annotations
@@ -12,20 +16,28 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, cast
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.failures import CompactionFailures
+from airflow_hiveacid.format.records.owner import Owner
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_bytes
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_file,
+    read_bytes,
+    write_bytes,
+    write_new,
+)
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
+    NOTES,
+    HiddenFiles,
     hidden_uri,
     name_digest,
     note_content,
+    packed_json,
     read_note,
     table_digest,
 )
@@ -138,3 +150,43 @@ class TableNotes:
 
     def _uri(self, name: str) -> str:
         return hidden_uri(self.location, name)
+
+
+OWNER_FILE: Final = "_owner.json"
+"""The name of the note."""
+
+_OWNER_VERSION: Final = 1
+
+
+def owner_uri(location: str) -> str:
+    """Return the URI of a directory's note, for messages."""
+    return hidden_uri(location, OWNER_FILE)
+
+
+def noted_owner(location: str) -> Owner | None:
+    """Return the noted owner of a table's directory; None if there is no note.
+
+    Raises:
+        CorruptFileError: the note is invalid, so the owner is unknown.
+    """
+    uri = owner_uri(location)
+    try:
+        return parsed_owner(read_bytes(*open_location(uri)), uri)
+    except FileNotFoundError:
+        return None
+
+
+def note_owner(location: str, owner: Owner) -> None:
+    """Write the note of a directory's owner, and replace an earlier note."""
+    body = cast("dict[str, object]", NOTES.to_json(owner))
+    like = open_location(location)[1]
+    write_new(
+        *open_location(owner_uri(location)),
+        packed_json({"version": _OWNER_VERSION, **body}),
+        like=like,
+    )
+
+
+def parsed_owner(content: bytes, uri: str) -> Owner:
+    """Parse a note."""
+    return read_note(Owner, content, uri, version=_OWNER_VERSION)

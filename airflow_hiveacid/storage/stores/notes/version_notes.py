@@ -30,8 +30,8 @@ from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.storage.stores.filesystem import delete_file, exists, read_bytes, write_new
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.json_files import (
+    HiddenFiles,
     hidden_uri,
     name_digest,
     note_content,

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 
 if TYPE_CHECKING:
