@@ -31,22 +31,17 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
-from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import (
     ASIDE_PREFIX,
-    delete_file,
     exists,
-    read_bytes,
-    write_new,
 )
-from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (
-    hidden_uri,
+    NotesOfTable,
     name_digest,
     note_content,
     read_note,
-    table_digest,
 )
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -98,16 +93,8 @@ def _prefix(job_key: str, table_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """The ledger of one table. Entries of an earlier table at the same location are ignored."""
-
-    location: str
-    table_id: str
-
-    @classmethod
-    def of(cls, table: TableInfo) -> Ledger:
-        """Return the ledger of a table, given the metastore's current description of the table."""
-        return cls(location=table.location, table_id=table.table_id)
+class Ledger(NotesOfTable):
+    """The ledger of one table."""
 
     def is_certain(self, entry: LedgerEntry) -> bool:
         """Return True if the entry is readable and its change is proven to be committed."""
@@ -124,10 +111,10 @@ class Ledger:
             StorageError: an entry cannot be read at the moment, so its content is unknown.
         """
         for _ in range(_LOOKS):
-            found = self._entries(job_key, list_files(*open_location(self._root)))
+            found = self._entries(job_key, self._list())
             if found is not None:
                 return tuple(sorted(found, key=lambda e: (e.is_confirmed, entry_name(e))))
-        raise StorageError(f"{self._root} kept changing while it was read; try again later")
+        raise StorageError(f"{self._uri()} kept changing while it was read; try again later")
 
     def _entries(self, job_key: str, files: Iterable[FileEntry]) -> list[LedgerEntry] | None:
         """Read a job's entries from listed files; return None if a listed file no longer exists."""
@@ -177,9 +164,8 @@ class Ledger:
         return tuple(line for line in lines if _NAME.fullmatch(line.name) is not None)
 
     def _lines(self, name: str, prefix: str = "") -> tuple[Line, ...] | None:
-        uri = f"{self._root}/{name}"
         try:
-            return unpacked(read_bytes(*open_location(uri)), prefix=prefix, path=uri)
+            return unpacked(self._content(name), prefix=prefix, path=self._uri(name))
         except FileNotFoundError:
             return None
 
@@ -189,8 +175,7 @@ class Ledger:
         The transaction ID is in the file names. To find a write ID, only a limited number of
         entries is read, the newest first.
         """
-        fs, root = open_location(self._root)
-        names = [(file, _NAME.fullmatch(file.name)) for file in list_files(fs, root)]
+        names = [(file, _NAME.fullmatch(file.name)) for file in self._list()]
         known = [(file, match) for file, match in names if match is not None]
         if txn_id is not None:
             known = [(file, match) for file, match in known if int(match["txn_id"]) == txn_id]
@@ -206,7 +191,7 @@ class Ledger:
     def _rolled_entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
         end = "" if txn_id is None else f".{txn_id}.{_DONE}.json"
         for _ in range(_LOOKS):
-            lines = self._rolled(list_files(*open_location(self._root)))
+            lines = self._rolled(self._list())
             if lines is not None:
                 break
         else:
@@ -221,9 +206,7 @@ class Ledger:
 
     def write(self, entry: LedgerEntry) -> None:
         """Write an entry to the ledger."""
-        uri = f"{self._root}/{entry_name(entry)}"
-        content = note_content(entry, version=_VERSION)
-        write_new(*open_location(uri), content, like=open_location(self.location)[1])
+        self._write(entry_name(entry), note_content(entry, version=_VERSION))
 
     def unconfirmed(self, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
         """Return the prepared entries that may be committed but have no confirmed entry.
@@ -232,7 +215,7 @@ class Ledger:
         confirmation. A job writes its entry before it commits. So this method first fetches `txns`,
         then lists the directory.
         """
-        names = {file.name for file in list_files(*open_location(self._root))}
+        names = {file.name for file in self._list()}
         left = []
         for name in names:
             match = _NAME.fullmatch(name)
@@ -273,7 +256,7 @@ class Ledger:
 
     def withdraw(self, entry: LedgerEntry) -> None:
         """Remove the entry of an aborted attempt."""
-        delete_file(*open_location(f"{self._root}/{entry_name(entry)}"))
+        self._delete(entry_name(entry))
 
     def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
         """Remove old entries and roll up confirmed entries, after listing the directory once.
@@ -281,7 +264,7 @@ class Ledger:
         `now_s` is in seconds since 1970. Entries are kept for at least `retention_s`. Return the
         listed files, for further clean-up of the directory.
         """
-        files = list_files(*open_location(self._root))
+        files = self._list()
         self.prune(now_s, retention_s, files)
         self.roll_up(now_s, retention_s, files)
         return files
@@ -314,10 +297,9 @@ class Ledger:
 
     def _line(self, file: FileEntry) -> Line | None:
         """Return a confirmed entry as a line for a roll; None if it must stay in its own file."""
-        uri = f"{self._root}/{file.name}"
         try:
-            text = read_bytes(*open_location(uri))
-            entry = parse_entry(text, uri)
+            text = self._content(file.name)
+            entry = parse_entry(text, self._uri(file.name))
         except (FileNotFoundError, CorruptFileError):
             return None
         is_whole = entry.table_id == self.table_id and entry_name(entry) == file.name
@@ -356,11 +338,7 @@ class Ledger:
             numbers = (self._numbers(n)[0] for n in there if n.startswith(self._roll_prefix))
             number = max(numbers, default=0) + 1
             name = f"{self._roll_prefix}{number:010d}.{len(lines)}.{uuid.uuid4().hex}.lines"
-            write_new(
-                *open_location(f"{self._root}/{name}"),
-                packed(lines),
-                like=open_location(self.location)[1],
-            )
+            self._write(name, packed(lines))
 
     def _count(self, name: str) -> int:
         return self._numbers(name)[1]
@@ -370,12 +348,9 @@ class Ledger:
         number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
         return (int(number), int(count)) if (number + count).isdecimal() else (0, _FULL_ROLL)
 
-    def _delete(self, name: str) -> None:
-        delete_file(*open_location(f"{self._root}/{name}"))
-
     @property
     def _roll_prefix(self) -> str:
-        return f"{_ROLL}{table_digest(self.table_id)}."
+        return f"{_ROLL}{self._digest}."
 
     def prune(
         self, now_s: float, retention_s: float, files: Iterable[FileEntry] | None = None
@@ -387,9 +362,8 @@ class Ledger:
         machine whose clock is a month ahead does not remove all entries. An entry's own retention
         is in its content. So if there are very many old entries, only a random sample is read.
         """
-        fs, root = open_location(self._root)
         gone = 0
-        files = list_files(fs, root) if files is None else tuple(files)
+        files = self._list() if files is None else tuple(files)
         now_s = min(now_s, max((f.modified_s for f in files if f.modified_s), default=now_s))
         old = [
             file
@@ -403,18 +377,13 @@ class Ledger:
             entry = None if file.name.startswith(ASIDE_PREFIX) else self._read(file.name, "")
             recorded_s = 0.0 if entry is None else max(entry.recorded_s, file.modified_s or 0.0)
             if entry is None or recorded_s + entry.retention_s < now_s:
-                delete_file(fs, f"{root}/{file.name}")
+                self._delete(file.name)
                 gone += 1
         return gone
 
-    @property
-    def _root(self) -> str:
-        return hidden_uri(self.location)
-
     def _read(self, name: str, job_key: str, modified_s: float | None = None) -> LedgerEntry | None:
-        uri = f"{self._root}/{name}"
         try:
-            return parse_entry(read_bytes(*open_location(uri)), uri)
+            return parse_entry(self._content(name), self._uri(name))
         except FileNotFoundError:
             return None  # a different job has just pruned the entry or put it into a roll
         except CorruptFileError as error:

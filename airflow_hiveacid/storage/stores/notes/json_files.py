@@ -10,14 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from threading import Lock
-from typing import Final, TypeVar, cast
+from typing import Final, Self, TypeVar, cast
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
-from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -128,6 +131,42 @@ def read_notes(
         return tuple(NOTES.read(cls, note) for note in notes)
     except (ValueError, RecursionError, InvalidNameError) as error:
         raise CorruptFileError(path=uri, reason=f"not a note: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesOfTable:
+    """Notes of one table. Notes of an earlier table at the same location are ignored.
+
+    Otherwise, an earlier table's notes could match directory names of a new table, or entry IDs in
+    the queue of a new metastore.
+    """
+
+    location: str
+    table_id: str
+
+    @classmethod
+    def of(cls, table: TableInfo) -> Self:
+        """Return the notes of a table, given the metastore's current description of the table."""
+        return cls(location=table.location, table_id=table.table_id)
+
+    @property
+    def _digest(self) -> str:
+        return table_digest(self.table_id)
+
+    def _uri(self, name: str = "") -> str:
+        return hidden_uri(self.location, name)
+
+    def _list(self, prefix: str = "") -> tuple[FileEntry, ...]:
+        return list_files(*open_location(self._uri()), prefix)
+
+    def _content(self, name: str) -> bytes:
+        return read_bytes(*open_location(self._uri(name)))
+
+    def _write(self, name: str, content: bytes) -> None:
+        write_new(*open_location(self._uri(name)), content, like=open_location(self.location)[1])
+
+    def _delete(self, name: str) -> None:
+        delete_file(*open_location(self._uri(name)))
 
 
 class HiddenFiles:

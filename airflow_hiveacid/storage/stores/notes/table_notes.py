@@ -16,16 +16,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.cleaning import FirstSeen
 from airflow_hiveacid.format.records.failures import CompactionFailures
 from airflow_hiveacid.format.records.owner import Owner
-from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
     read_bytes,
     write_bytes,
     write_new,
@@ -34,12 +33,12 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import (
     NOTES,
     HiddenFiles,
+    NotesOfTable,
     hidden_uri,
     name_digest,
     note_content,
     packed_json,
     read_note,
-    table_digest,
 )
 
 _SEEN: Final = "_seen_"
@@ -58,20 +57,8 @@ class _Compaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableNotes:
-    """The notes of one table. Notes with a different `table_id` (of an earlier table) are ignored.
-
-    Otherwise, an earlier table's notes could match directory names of a new table, or entry IDs in
-    the queue of a new metastore.
-    """
-
-    location: str
-    table_id: str
-
-    @classmethod
-    def of(cls, table: TableInfo) -> Self:
-        """Return the notes of a table, given the metastore's current description of the table."""
-        return cls(location=table.location, table_id=table.table_id)
+class TableNotes(NotesOfTable):
+    """The notes of one table about its maintenance."""
 
     def noted(self, files: HiddenFiles) -> frozenset[str]:
         """Return the names of all existing notes about replacements (see `note_of`)."""
@@ -88,9 +75,9 @@ class TableNotes:
     def note_first_seen(self, partition: PartitionName, seen: Mapping[str, FirstSeen]) -> None:
         """Write the note about a partition's replacements; remove the note if there are none."""
         if not seen:
-            delete_file(*open_location(self._uri(self.note_of(partition))))
+            self._delete(self.note_of(partition))
             return
-        self._write(self.note_of(partition), seen)
+        self._note(self.note_of(partition), seen)
 
     def highest_write_id(self, entry_id: int) -> WriteId | None:
         """Return the highest write ID recorded for a queue entry; None if there is no note."""
@@ -99,7 +86,7 @@ class TableNotes:
 
     def note_highest_write_id(self, entry_id: int, write_id: WriteId) -> None:
         """Record our compaction's highest write ID, before the entry is marked for cleaning."""
-        self._write(self._compaction(entry_id), _Compaction(highest_write_id=write_id))
+        self._note(self._compaction(entry_id), _Compaction(highest_write_id=write_id))
 
     def compactions(self, files: HiddenFiles) -> frozenset[int]:
         """Return the IDs of the queue entries with a recorded highest write ID."""
@@ -109,7 +96,7 @@ class TableNotes:
 
     def forget_compaction(self, entry_id: int) -> None:
         """Remove the note of a queue entry that was cleaned."""
-        delete_file(*open_location(self._uri(self._compaction(entry_id))))
+        self._delete(self._compaction(entry_id))
 
     def failures(self, partitions: Collection[str]) -> dict[str, CompactionFailures]:
         """Return the noted failures of these partitions' compactions, by the partition's name."""
@@ -123,33 +110,25 @@ class TableNotes:
     def note_failures(self, partition: str, failures: CompactionFailures | None) -> None:
         """Write the note about the failures of a partition's compactions; None removes it."""
         if failures is None:
-            delete_file(*open_location(self._uri(self._failures(partition))))
+            self._delete(self._failures(partition))
         else:
-            self._write(self._failures(partition), failures)
+            self._note(self._failures(partition), failures)
 
     def _read(self, name: str, cls: type[_T]) -> _T | None:
-        uri = self._uri(name)
         try:
-            return read_note(cls, read_bytes(*open_location(uri)), uri)
+            return read_note(cls, self._content(name), self._uri(name))
         except (FileNotFoundError, CorruptFileError):
             return None  # a half-written or invalid note counts as missing: it is written again
 
-    def _write(self, name: str, note: object) -> None:
-        uri, like = self._uri(name), open_location(self.location)[1]
-        write_bytes(*open_location(uri), note_content(note), like=like)
+    def _note(self, name: str, note: object) -> None:
+        like = open_location(self.location)[1]
+        write_bytes(*open_location(self._uri(name)), note_content(note), like=like)
 
     def _compaction(self, entry_id: int) -> str:
         return f"{_COMPACTION}{self._digest}.{entry_id}.json"
 
     def _failures(self, partition: str) -> str:
         return f"{_FAILURES}{self._digest}.{name_digest(partition)}.json"
-
-    @property
-    def _digest(self) -> str:
-        return table_digest(self.table_id)
-
-    def _uri(self, name: str) -> str:
-        return hidden_uri(self.location, name)
 
 
 OWNER_FILE: Final = "_owner.json"

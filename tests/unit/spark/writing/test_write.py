@@ -50,7 +50,7 @@ from airflow_hiveacid.spark.writing.order import WriteOrder
 from airflow_hiveacid.spark.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.spark.writing.write import Write, WriteState, writing
 from airflow_hiveacid.storage.stores.listing import list_files
-from airflow_hiveacid.storage.stores.notes import job_ledger
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
@@ -805,7 +805,7 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
         listed.append(directory)
         return list_files(fs, directory, prefix)
 
-    monkeypatch.setattr(job_ledger, "list_files", listing)
+    monkeypatch.setattr(json_files, "list_files", listing)
     client.calls.clear()
     job = Job(client=client, table=table, clock=clock)
     job.run(PartitionName.parse("month=1") if is_partitioned else WHOLE)

@@ -19,7 +19,7 @@ from airflow_hiveacid.format.records.keeping import (
 )
 from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_a_reader_finds_the_new_horizon_while_it_replaces_the_old_one(
     horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
     later = replace(horizon, write_id=WriteId(9))
     notes.note_horizon(horizon)
-    before, times = version_notes.read_bytes, [0]
+    before, times = json_files.read_bytes, [0]
 
     def read_bytes(fs: object, path: str) -> bytes:
         times[0] += 1
@@ -125,7 +125,7 @@ def test_a_reader_finds_the_new_horizon_while_it_replaces_the_old_one(
             notes.forget_horizons_below(later)
         return before(fs, path)
 
-    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    monkeypatch.setattr(json_files, "read_bytes", read_bytes)
     assert notes.promises().horizons == (later,)
 
 
@@ -155,7 +155,7 @@ def test_a_reader_finds_the_new_tag_while_it_replaces_the_old_one(
     tag = Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0)
     later = replace(tag, made_s=2.0)
     notes.note_tag(tag)
-    before, times = version_notes.read_bytes, [0]
+    before, times = json_files.read_bytes, [0]
 
     def read_bytes(fs: object, path: str) -> bytes:
         times[0] += 1
@@ -164,7 +164,7 @@ def test_a_reader_finds_the_new_tag_while_it_replaces_the_old_one(
             notes.forget_tags_before(later)
         return before(fs, path)
 
-    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    monkeypatch.setattr(json_files, "read_bytes", read_bytes)
     assert notes.tags() == (later,)
 
 
@@ -217,7 +217,7 @@ def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
 ) -> None:
     for number in range(1, 61):
         notes.note_commit(commit(number))
-    before, times = version_notes.read_bytes, [0]
+    before, times = json_files.read_bytes, [0]
 
     def read_bytes(fs: object, path: str) -> bytes:
         times[0] += 1
@@ -225,7 +225,7 @@ def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
             notes.tidy_commits({str(P): WriteId(1)}, 0.0)
         return before(fs, path)
 
-    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    monkeypatch.setattr(json_files, "read_bytes", read_bytes)
     assert [n.write_id for n in notes.commits()] == list(range(1, 61))
 
 
@@ -239,7 +239,7 @@ def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
         notes.note_own_compaction(OwnCompaction(entry_id=number, aborted=aborted))
         notes.note_resets([reset(number, f"delta_{number}_{number}")])
     before, found = notes.promises(), notes.resets()
-    read, times = version_notes.read_bytes, [0]
+    read, times = json_files.read_bytes, [0]
 
     def read_bytes(fs: object, path: str) -> bytes:
         times[0] += 1
@@ -249,7 +249,7 @@ def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
         return read(fs, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(version_notes, "read_bytes", read_bytes)
+        patch.setattr(json_files, "read_bytes", read_bytes)
         seen = notes.promises()
     assert len(hidden(tmp_path)) == 3
     for after in (seen, notes.promises()):
