@@ -12,15 +12,13 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _BUILD: Final = Path(__file__).resolve().parents[3] / "build"
 VERSION: Final = "3.4.2"

@@ -10,17 +10,15 @@ import secrets
 import socket
 import subprocess
 import urllib.request
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from xml.sax.saxutils import escape
 
 from tests.contract.stores.mini_hdfs import class_path
 from tests.support.listening import until_listening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _MAIN: Final = "org.apache.hadoop.crypto.key.kms.server.KMSWebServer"
 _JARS: Final = ("hadoop-kms", "hadoop-common")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -47,8 +48,6 @@ from airflow_hiveacid.storage.stores.s3 import bucket as s3_bucket
 from airflow_hiveacid.storage.stores.staging import Staging
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.contract.stores.s3_faults import Faults
     from tests.support.s3_lab import MotoS3
 

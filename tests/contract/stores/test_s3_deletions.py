@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
@@ -31,8 +32,6 @@ from tests.contract.stores.s3_staged import DELTA, stage
 from tests.support.s3_lab import KEYS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.contract.stores.s3_faults import Faults
     from tests.support.s3_lab import MotoS3
 

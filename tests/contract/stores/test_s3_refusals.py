@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,8 +25,6 @@ from airflow_hiveacid.storage.stores.s3.errors import s3_errors
 from tests.support.s3_lab import KEYS, MotoS3
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.contract.stores.s3_faults import Faults
 
 

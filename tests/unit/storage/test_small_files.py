@@ -10,7 +10,9 @@ import io
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import fastavro
 import pytest
@@ -26,10 +28,6 @@ from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail
 from airflow_hiveacid.storage.plain.avro.rows import avro_rows_in
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.footer import parquet_rows_in, read_facts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FS: Final = pafs.LocalFileSystem()
 SIZE: Final = 8192

@@ -6,9 +6,10 @@ import dataclasses
 import datetime as dt
 import json
 import random
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
@@ -47,9 +48,6 @@ from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 FS: Final = LocalFileSystem()
 TYPES: Final = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,9 +29,6 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.json_rows import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden_plain import PlainCase, plain_cases
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FS: Final = LocalFileSystem()
 FORMATS: Final = {

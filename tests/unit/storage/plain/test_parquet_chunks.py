@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,9 +19,6 @@ from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunk
 from airflow_hiveacid.storage.plain.parquet.footer import read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = dt.date(2001, 2, 3)
 # Types of fields in Thrift's compact protocol, and two physical types.

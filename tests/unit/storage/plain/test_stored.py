@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,9 +28,6 @@ from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.locations import locate
 from airflow_hiveacid.storage.values.column_types import row_type
 from tests.unit.storage.orc_tables import COLUMNS, event, insert, tombstone, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOCAL = pafs.LocalFileSystem()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
 from airflow_hiveacid.spark.reading.files.orc_fit import Asked, judged
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
@@ -19,11 +21,6 @@ from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import COLUMNS, Event, ids, insert, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.format.snapshot import ValidWriteIdList
 
 UPDATE: Final = insert(1, 1, 20, current=2, operation=1)
 CHANGES: Final = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +22,10 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdL
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
-from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, KeyRange
+from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.read.stripe_bounds import end_keys
+from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds, end_keys
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
@@ -39,18 +40,12 @@ from airflow_hiveacid.storage.acid.write.bucket_parts import (
 from airflow_hiveacid.storage.acid.write.key_ranges import split_bucket
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import B0
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.storage.acid.identity import Key
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
-    from airflow_hiveacid.storage.orc.footer import OrcTail
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="noise", type="string"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import zoneinfo
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +55,6 @@ from tests.support.writer_cases import (
     WriterCase,
     flat_table,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 FS = LocalFileSystem()
 BUCKET = encode(BucketId(3))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +39,6 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import B0, B1, Event, insert, write_acid
 from tests.unit.storage.orc_tables import COLUMNS as PLAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (

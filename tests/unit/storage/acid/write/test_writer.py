@@ -5,7 +5,9 @@ import decimal
 import itertools
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyorc
@@ -40,7 +42,7 @@ from airflow_hiveacid.storage.acid.write.writer import (
 from airflow_hiveacid.storage.orc import batch_size, encoders
 from airflow_hiveacid.storage.orc.batch_size import fitting_rows
 from airflow_hiveacid.storage.orc.compression import Compression, decompress
-from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS
+from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, Encoder
 from airflow_hiveacid.storage.orc.footer import (
     ACID_STATS,
     ACID_VERSION,
@@ -67,12 +69,6 @@ from tests.support.writer_cases import (
     nanoseconds,
 )
 from tests.unit.storage.test_golden import alike
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from airflow_hiveacid.storage.orc.encoders import Encoder
 
 FS = LocalFileSystem()
 B0 = encode(BucketId(0))

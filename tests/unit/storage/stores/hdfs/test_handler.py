@@ -8,8 +8,8 @@ import os
 import re
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from pyarrow import fs as pafs
@@ -31,9 +31,6 @@ from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler
 from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES, HdfsReader, HdfsWriter
 from airflow_hiveacid.storage.stores.traits import renames_directories, traits_of
 from tests.contract.stores.hdfs_model import Entry, Model, Options
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SITE = """<?xml version="1.0"?>
 <configuration>

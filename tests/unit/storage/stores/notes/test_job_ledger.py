@@ -5,7 +5,7 @@ import os
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -25,9 +25,6 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import (
 )
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY, table_digest
 from airflow_hiveacid.storage.stores.notes.ledger_rolls import Line, packed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "dag/run/task/-1"
 MAX = 9223372036854775807

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +21,6 @@ from airflow_hiveacid.format.state.versions import Kept
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 P = PartitionName.parse("p=1/q=a%2Fb")
 
