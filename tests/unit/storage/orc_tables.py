@@ -15,12 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.orc.compression import compress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
+from airflow_hiveacid.storage.plain.files import PlainFile
+from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 
 B0: Final = 536870912
 B1: Final = 536936448
@@ -180,3 +184,19 @@ def with_tail(path: Path, change: Callable[[pb.Footer, pb.PostScript], object]) 
         content[:end] + serialize_tail(replace(tail, footer=footer, postscript=postscript))
     )
     return path
+
+
+def acid_file(path: Path | str, kind: FileKind = FileKind.DATA, **other: Any) -> AcidFile:  # noqa: ANN401
+    """The description of a file on this machine; its directory and name are its key."""
+    facts: dict[str, Any] = {
+        "key": f"{Path(path).parent.name}/{Path(path).name}",
+        "length": Path(path).stat().st_size,
+        "bucket_id": BucketId(0),
+    }
+    return AcidFile(store=LOCAL_STORE, path=str(path), kind=kind, **{**facts, **other})
+
+
+def plain_file(path: Path | str, format_: FileFormat, **other: Any) -> PlainFile:  # noqa: ANN401
+    """The description of a file of an insert-only table on this machine."""
+    facts: dict[str, Any] = {"key": "k", "length": Path(path).stat().st_size}
+    return PlainFile(store=LOCAL_STORE, path=str(path), format=format_, **{**facts, **other})

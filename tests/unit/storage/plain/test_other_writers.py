@@ -29,7 +29,13 @@ from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.stored import why_not_as_defined
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from tests.unit.storage.orc_tables import with_stripe_footers, with_tail, with_zones, write_tables
+from tests.unit.storage.orc_tables import (
+    plain_file,
+    with_stripe_footers,
+    with_tail,
+    with_zones,
+    write_tables,
+)
 
 JAVA: Final = json.loads((Path(__file__).parents[1] / "values" / "java_offsets.json").read_text())
 SECONDS: Final[list[int]] = JAVA["seconds"]
@@ -63,13 +69,7 @@ def rows(path: Path, type_: str, key: str | None = None, **options: Any) -> list
 
 
 def file(path: Path, key: str | None = None) -> PlainFile:
-    return PlainFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key=key or path.name,
-        length=path.stat().st_size,
-        format=FileFormat.ORC,
-    )
+    return plain_file(path, FileFormat.ORC, key=key or path.name)
 
 
 def seconds(path: Path, type_: str = "timestamp") -> list[int]:

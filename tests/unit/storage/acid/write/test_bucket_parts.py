@@ -45,7 +45,7 @@ from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0
+from tests.unit.storage.orc_tables import B0, acid_file
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="noise", type="string"))
@@ -314,17 +314,7 @@ def test_the_limits_of_parts_ascend_if_stripes_have_nested_ranges(tmp_path: Path
         writer.close()
     for write_id in (2, 3):
         put(tmp_path / f"delta_{write_id:07d}_{write_id:07d}/bucket_00000", write_id, 10)
-    files = [
-        AcidFile(
-            store="file://",
-            path=str(file),
-            key=str(file.relative_to(tmp_path)),
-            length=file.stat().st_size,
-            kind=FileKind.DATA,
-            bucket_id=BucketId(0),
-        )
-        for file in sorted(tmp_path.glob("delta_*/bucket_00000"))
-    ]
+    files = [acid_file(file) for file in sorted(tmp_path.glob("delta_*/bucket_00000"))]
     found = split_bucket(files, 1)
     assert found is not None
     assert [part.keys.up_to for part in found.parts] == [(2, B0, 9), (3, B0, 9), None]

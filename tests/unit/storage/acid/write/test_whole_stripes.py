@@ -20,7 +20,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes as module
 from airflow_hiveacid.storage.acid.write.tail import acid_types
@@ -37,7 +37,7 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0, B1, Event, insert, write_acid
+from tests.unit.storage.orc_tables import B0, B1, Event, acid_file, insert, write_acid
 from tests.unit.storage.orc_tables import COLUMNS as PLAIN
 
 FS: Final = LocalFileSystem()
@@ -438,17 +438,7 @@ def test_a_file_that_cannot_be_copied_covers_the_ranges_of_all_its_stripes(
     other = WriterOptions(stripe_size_bytes=1, row_index_stride=5000)
     put(tmp_path / "a/bucket_00000", 1, 2 * STRIPE_ROWS, options=other)
     put(tmp_path / "b/bucket_00000", 1, STRIPE_ROWS - 2, first_row=first_row)
-    files = [
-        AcidFile(
-            store="file://",
-            path=str(tmp_path / key),
-            key=key,
-            length=(tmp_path / key).stat().st_size,
-            kind=FileKind.DATA,
-            bucket_id=BucketId(0),
-        )
-        for key in ("a/bucket_00000", "b/bucket_00000")
-    ]
+    files = [acid_file(tmp_path / key) for key in ("a/bucket_00000", "b/bucket_00000")]
     found = whole_stripes(files, (), ids(1), bucket_id=BucketId(0), columns=COLUMNS, options=SMALL)
     assert len(found) == copied
 
