@@ -111,11 +111,7 @@ class EventCheck:
         self._last: Key | None = None
 
     def check(self, events: pa.RecordBatch) -> None:
-        """Check the next batch of the file; the batch must not be empty.
-
-        Raises:
-            CorruptFileError: the file would be invalid; the message gives the reason.
-        """
+        """Check the next batch of the file; the batch must not be empty."""
         for name in IDENTITY_SCHEMA.names:
             if events.column(name).null_count:
                 raise self._refused(f"column {name} holds NULL")

@@ -112,9 +112,6 @@ def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType
     Names and types must equal those of `row_type`. Nullability is ignored. A timestamp may have any
     unit, or be a `PAIR_TYPE`. Microseconds cover more years than nanoseconds (9999-12-31 often
     means "never"). ORC stores seconds and nanoseconds separately.
-
-    Raises:
-        TypeMismatchError: a column's name or type differs.
     """
     names = tuple(column.name for column in columns)
     if not pa.types.is_struct(actual) or tuple(field.name for field in actual) != names:

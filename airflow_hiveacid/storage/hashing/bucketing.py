@@ -78,11 +78,7 @@ def row_hashes(arrays: Sequence[pa.Array], types: Sequence[HiveType], version: i
 
 
 def check_hashable(hive_type: HiveType, version: int) -> None:
-    """Check that Hive's hash can be computed for a column of this type.
-
-    Raises:
-        UnsupportedTableError: Hive's hash cannot be computed; the message gives the reason.
-    """
+    """Check that Hive's hash can be computed for a column of this type."""
     if version not in (OLD, MURMUR):
         raise _unsupported(hive_type, f"bucketing version {version} is not known")
     if isinstance(hive_type, UnionType):

@@ -76,7 +76,6 @@ def decompress(
     expand to `small_bytes`; a larger one only to `_MOST_EXPANSION` times its stored size.
 
     Raises:
-        CorruptFileError: the section is damaged, or exceeds the size of any real section.
         UnsupportedFileError: the compression is LZO or an unknown method.
     """
     if kind == Compression.NONE:
@@ -107,11 +106,7 @@ def decompress(
 
 
 def compress(data: bytes, kind: Compression, block_bytes: int, *, path: str = "") -> bytes:
-    """Compress one section in chunks of at most `block_bytes` uncompressed bytes.
-
-    Raises:
-        UnsupportedFileError: this module cannot write this method.
-    """
+    """Compress one section in chunks of at most `block_bytes` uncompressed bytes."""
     if kind == Compression.NONE:
         return data
     shrink = _SHRINK.get(kind)

@@ -63,12 +63,7 @@ class StripeContent:
 
 
 def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeContent:
-    """Return the content of the stripe with this 0-based number.
-
-    Raises:
-        CorruptFileError: the stripe's footer is damaged, or contradicts the tail.
-        UnsupportedFileError: the stripe has streams of an unknown kind.
-    """
+    """Return the content of the stripe with this 0-based number."""
     stripe = tail.footer.stripes[number]
     footer = stripe_footer(source, tail, stripe)
     streams = []

@@ -166,9 +166,6 @@ def serialize_tail(tail: OrcTail) -> bytes:
     """Return the bytes after the last stripe: metadata, footer, postscript, postscript length.
 
     The two lengths in the postscript are recalculated. Everything else is unchanged.
-
-    Raises:
-        UnsupportedFileError: the compression cannot be written.
     """
     postscript = pb.PostScript()
     postscript.CopyFrom(tail.postscript)

@@ -97,9 +97,6 @@ def text_form(
     lines.
 
     `partition` is the storage of a partition; None for a table without partitions.
-
-    Raises:
-        UnsupportedTableError: the form of the lines is not supported.
     """
     if (partition or storage).format is not FileFormat.TEXT:
         return DEFAULT_TEXT

@@ -119,11 +119,7 @@ class ChangeFeed:
         return posixpath.join(self.uri_of(note.since), note.directory).rstrip("/")
 
     def last(self) -> FeedNote | None:
-        """Return the last range; None if the feed has not begun.
-
-        Raises:
-            FeedError: the range's note cannot be read.
-        """
+        """Return the last range; None if the feed has not begun."""
         return next(self._notes(), None)
 
     def written_by(self, job_key: str) -> FeedNote | None:

@@ -288,7 +288,6 @@ def check_writable(location: str) -> None:
     Permission bits do not suffice, because an ACL, a mount option or the server may override them.
 
     Raises:
-        LocationNotFoundError: the location does not exist.
         ConfigurationError: the location is a file. The same error is raised if the location is in
             an encryption zone, and no KMS is configured.
     """

@@ -109,11 +109,7 @@ def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def number_of(settings: Mapping[str, str], name: str) -> int | None:
-    """Return a setting's value as an integer; None if it is not set.
-
-    Raises:
-        ConfigurationError: the value is not a whole number.
-    """
+    """Return a setting's value as an integer; None if it is not set."""
     text = settings.get(name)
     if text is None:
         return None
@@ -123,11 +119,7 @@ def number_of(settings: Mapping[str, str], name: str) -> int | None:
 
 
 def bytes_of(settings: Mapping[str, str], name: str) -> int | None:
-    """Return the value of a size setting, such as `128m`, in bytes; None if it is not set.
-
-    Raises:
-        ConfigurationError: the value is not a size.
-    """
+    """Return the value of a size setting, such as `128m`, in bytes; None if it is not set."""
     text = settings.get(name)
     if text is None:
         return None

@@ -34,9 +34,6 @@ def read_settings(
     """Return the settings of this process's Hadoop client; empty if no directory is configured.
 
     `names` are the files to read; a later file overrides earlier files.
-
-    Raises:
-        ConfigurationError: a file exists but cannot be read.
     """
     folder = settings_folder(environment)
     settings: dict[str, str] = {}

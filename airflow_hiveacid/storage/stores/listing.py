@@ -41,10 +41,6 @@ def list_table(location: str) -> Listing:
     A hidden directory is listed without its content, because no reader uses its content. If a
     directory vanishes during the listing, a cleaner or a publisher is running. Then the function
     repeats the listing, because a partly outdated listing could lack rows.
-
-    Raises:
-        LocationNotFoundError: the location does not exist.
-        ConfigurationError: the location is not a directory.
     """
     fs, root = open_location(location)
     is_kept = traits_of(fs).keeps_directories

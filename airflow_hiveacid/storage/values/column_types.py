@@ -69,9 +69,6 @@ def arrow_type(hive_type: HiveType) -> pa.DataType:
     """Return the Arrow type of a Hive type; char and varchar become strings of any length.
 
     Timestamps become Arrow nanoseconds, so they cover only 1677 to 2262; see `check_row_type`.
-
-    Raises:
-        UnsupportedTableError: the type is a union or contains a union.
     """
     match hive_type:
         case PrimitiveType(name=name):

@@ -132,11 +132,7 @@ def nulls(type_: pa.DataType) -> Convert:
 
 
 def converter(source: ColumnFile, column_id: int, wanted: HiveType, name: str) -> Convert:
-    """Return the conversion of a file's column to this type; `name` is for messages.
-
-    Raises:
-        UnsupportedFileError: the column's type in the file cannot be read as this type.
-    """
+    """Return the conversion of a file's column to this type; `name` is for messages."""
     type_ = source.types[column_id]
     match wanted, type_.kind:
         case StructType(), TypeKind.STRUCT:

@@ -133,11 +133,7 @@ def of_pairs(pairs: pa.Array) -> Instants:
 def in_form(
     found: Instants, form: TimestampForm, zone: str | None, *, path: str, column: str
 ) -> pa.Array:
-    """Convert timestamps to `form`; `zone` is the column's time zone in Arrow, or None.
-
-    Raises:
-        UnsupportedFileError: a value does not fit the form.
-    """
+    """Convert timestamps to `form`; `zone` is the column's time zone in Arrow, or None."""
     if form is TimestampForm.PAIR:
         return pa.StructArray.from_arrays(
             [pa.array(found.seconds), pa.array(found.nanos.astype(np.int32))],

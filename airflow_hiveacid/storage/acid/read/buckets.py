@@ -61,9 +61,6 @@ def bucket_files(
 
     With `write_ids`, the reader's list, the function also checks partly visible delete deltas for
     dangling delete events.
-
-    Raises:
-        DanglingDeleteError: visible delete events belong to a bucket without a live file.
     """
     (buckets,) = buckets_of([state], write_ids)
     return buckets

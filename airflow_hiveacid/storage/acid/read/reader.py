@@ -73,10 +73,6 @@ def read_events(  # noqa: PLR0913 - which rows, columns and form: each has its d
     `row`, in this order, and `stripes` are 0-based numbers; None means all. `tail` is the file's
     tail, if the caller has already read it. For `is_hives`, see `calendars.is_hybrid`. Batches have
     the schema `read_schema(...)`; `row` is NULL only in delete events.
-
-    Raises:
-        CorruptFileError: the file is damaged, out of order, or of a different kind than `file`
-            states.
     """
     selection = chosen_columns(columns, data_columns)
     schema = read_schema(selection, timestamps)

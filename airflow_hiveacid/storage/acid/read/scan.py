@@ -75,9 +75,7 @@ def scan(  # noqa: PLR0913 - a snapshot is two lists, and all later arguments ha
     across batches.
 
     Raises:
-        LocationNotFoundError: the location does not exist.
         NotEnoughHistoryError: the snapshot is older than the remaining files.
-        UnknownColumnError, UnsupportedTableError: the columns are unknown or cannot be read.
     """
     if state is None:
         state = resolve(list_table(location), write_ids, txns)

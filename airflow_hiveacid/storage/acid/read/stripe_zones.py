@@ -41,9 +41,6 @@ class StripeZones:
         """Yield the stripes in order, grouped by zone; None means UTC.
 
         Without timestamps in the columns, the zones do not matter.
-
-        Raises:
-            UnsupportedFileError: the rules of a zone are not known.
         """
         if self.are_known_to_arrow or not self._have_clock_times(column_ids):
             yield None, self.stripes

@@ -213,11 +213,7 @@ class _PlainCopy:
         self.rows = 0
 
     def add(self, source: pa.NativeFile, tail: OrcTail, stripes: Sequence[int]) -> None:
-        """Copy stripes from one flat file; `stripes` contains their numbers.
-
-        Raises:
-            UnsupportedFileError: the file's timestamps were not written in UTC.
-        """
+        """Copy stripes from one flat file; `stripes` contains their numbers."""
         self._block_bytes = max(self._block_bytes, tail.compression_block_bytes)
         for number in stripes:
             content = stripe_content(source, tail, number)
@@ -232,11 +228,7 @@ class _PlainCopy:
             self.rows += content.rows
 
     def finish(self, path: str) -> int:
-        """Write the tail; return the size of the file.
-
-        Raises:
-            UnsupportedFileError: the statistics of the file's many stripes exceed a reader's limit.
-        """
+        """Write the tail; return the size of the file."""
         footer, postscript = pb.Footer(), pb.PostScript()
         footer.CopyFrom(self._first.footer)
         postscript.CopyFrom(self._first.postscript)

@@ -47,12 +47,7 @@ _END_BYTES: Final = 8
 
 
 def require_readable_chunks(source: pa.NativeFile, metadata: pq.FileMetaData, path: str) -> None:
-    """Check that Arrow can describe all column chunks of a file without ending the process.
-
-    Raises:
-        CorruptFileError: a description contradicts the schema.
-        UnsupportedFileError: a column is encrypted.
-    """
+    """Check that Arrow can describe all column chunks of a file without ending the process."""
     size = int(source.size())
     length = int.from_bytes(source.read_at(_END_BYTES, size - _END_BYTES)[:4], "little")
     footer = source.read_at(length, size - _END_BYTES - length)

@@ -63,11 +63,7 @@ class FieldPositions:
             self._positions.setdefault(field.name.lower(), []).append(position)
 
     def of(self, name: str) -> int | None:
-        """Return the position of a name, or None if the name is missing.
-
-        Raises:
-            UnsupportedFileError: several columns have this name.
-        """
+        """Return the position of a name, or None if the name is missing."""
         positions = self._positions.get(name.lower(), [])
         if len(positions) > 1:
             raise UnsupportedFileError(path=self._path, reason=f"it has several columns {name!r}")

@@ -153,7 +153,6 @@ def parquet_errors(path: str) -> Iterator[None]:
     """Convert Arrow's exceptions for a damaged file to our errors.
 
     Raises:
-        CorruptFileError: the file is damaged, or not a Parquet file.
         UnsupportedFileError: the name of a column or field is not UTF-8, or Arrow lacks what it
             takes to decode the file, such as LZO.
     """

@@ -127,11 +127,7 @@ class HdfsHandler(StoreHandler):
         self._ask(path, partial(self._client.mkdirs, path, permission, recursive))
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and its content in one step.
-
-        Raises:
-            FileNotFoundError: the path does not exist.
-        """
+        """Delete a directory and its content in one step."""
         self._delete(path, is_directory=True)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -144,11 +140,7 @@ class HdfsHandler(StoreHandler):
     # ---- files -----------------------------------------------------------------------------------
 
     def delete_file(self, path: str) -> None:
-        """Delete a file.
-
-        Raises:
-            FileNotFoundError: the path does not exist.
-        """
+        """Delete a file."""
         if self._look(path).type == pafs.FileType.Directory:
             raise IsADirectoryError(errno.EISDIR, "it is a directory", self._where(path))
         self._delete(path, is_directory=False)

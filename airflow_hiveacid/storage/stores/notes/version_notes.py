@@ -285,11 +285,7 @@ class VersionNotes(NotesOfTable):
     # ---- removals that created no version --------------------------------------------------------
 
     def resets(self) -> tuple[Reset, ...]:
-        """Return the recorded file removals that did not create a version.
-
-        Raises:
-            CorruptFileError: the note of a removal is damaged.
-        """
+        """Return the recorded file removals that did not create a version."""
         while (found := self._resets(self._names(f"{_RESET}{self._digest}."))) is None:
             pass
         return found

@@ -36,11 +36,7 @@ class StagedUpload:
 
     @classmethod
     def read(cls, bucket: S3Bucket, note_key: str) -> Self:
-        """Read the note of an upload.
-
-        Raises:
-            FileNotFoundError: the note does not exist.
-        """
+        """Read the note of an upload."""
         try:
             return _CODEC.read(cls, json.loads(bucket.read_whole(note_key)))
         except (ValueError, RecursionError) as error:
@@ -49,11 +45,7 @@ class StagedUpload:
             ) from error
 
     def publish(self, bucket: S3Bucket) -> None:
-        """Make the file visible, unless a different file exists; a second call does nothing.
-
-        Raises:
-            FileExistsError: a different file with the same name exists.
-        """
+        """Make the file visible, unless a different file exists; a second call does nothing."""
         bucket.complete(self.key, self.upload_id, self.parts, mark=self.attempt, once=True)
 
     def take_back(self, bucket: S3Bucket) -> None:
