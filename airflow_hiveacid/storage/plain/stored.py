@@ -155,7 +155,7 @@ def why_not_as_defined(
     lacks a column, or has it at another place, is checked by its reader.
 
     `columns` are those that the file may have, in the table's order; `used` are those to compare.
-    `is_outside` if the file is outside the table, so that it may have other columns, too.
+    `is_outside`: the file is outside the table, so that it may have other columns, too.
     """
     types = {column.name: parse_type(column.type) for column in used}
     names = [column.name for column in columns]

@@ -18,6 +18,7 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     DirectoryExistsError,
+    HiveAcidError,
     LocationNotFoundError,
     LocationPermissionError,
     StorageError,
@@ -155,6 +156,24 @@ def write_new(fs: pafs.FileSystem, path: str, content: bytes, *, like: str | Non
         move(fs, aside, path)
     except BaseException:
         delete_file(fs, aside)
+        raise
+
+
+@contextmanager
+def new_file(fs: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
+    """Open a new file for the block, which writes it; delete the file if the block fails.
+
+    Missing parents are created.
+    """
+    make_directory(fs, posixpath.dirname(path))
+    with storage_errors("write", path):
+        out = fs.open_output_stream(path, compression=None)
+    try:
+        with storage_errors("write", path), out:
+            yield out
+    except BaseException:
+        with suppress(HiveAcidError):
+            delete_file(fs, path)
         raise
 
 

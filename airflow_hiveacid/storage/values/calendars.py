@@ -53,7 +53,7 @@ def is_hybrid(tail: OrcTail, *, is_hives: bool) -> bool:
     Hive 2 wrote the hybrid calendar; Hive 3.1 (with Java's LocalDate) and Trino wrote the proleptic
     calendar. This function returns the calendar that these writers used.
 
-    `is_hives` if the file was written into an ACID table: it has the ACID columns, or lies in a
+    `is_hives`: the file was written into an ACID table. So it has the ACID columns, or lies in a
     base or delta of an insert-only table.
     """
     match tail.calendar:

@@ -95,7 +95,7 @@ def plan_fields(  # noqa: PLR0913 - a file, a table and how their columns are ma
     """Plan how to read columns from the struct with this column ID.
 
     `columns` are in the table's order; `wanted` are those to plan for, in the order of the result.
-    `zone` is that of the writer; None means UTC. `is_hives` if a file without ACID columns was
+    `zone` is that of the writer; None means UTC. `is_hives`: a file without ACID columns was
     written into an ACID table (`is_hybrid`).
 
     Raises:

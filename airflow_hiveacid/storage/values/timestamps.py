@@ -97,7 +97,7 @@ def instants(
     """Return the timestamps of a column.
 
     If `raw_seconds` has the column's seconds as they are stored, only the nanoseconds of `array`
-    are used; otherwise `array` has complete timestamps. `hybrid` if the file's dates before
+    are used; otherwise `array` has complete timestamps. `hybrid`: the file's dates before
     1582-10-15 are in the hybrid calendar. `zone` is that of the writer, and needs `raw_seconds`;
     None means UTC. The result are the times that the writer's clocks showed
     (TimestampTreeReader.readTimestamp).

@@ -11,9 +11,7 @@ the streams and gives the columns new IDs. For an ACID file, this module adds fi
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -21,7 +19,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import CorruptFileError, HiveAcidError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import PrimitiveType
@@ -60,10 +58,7 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
 )
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
     file_errors,
-    make_directory,
-    storage_errors,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.values.column_types import TypeNode
@@ -139,23 +134,15 @@ def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFi
         return None
     key = key_of(first.tail) if work.has_key else None
     fs, path = open_location(new_file(key))
-    make_directory(fs, posixpath.dirname(path))
-    with storage_errors("write", path):
-        out = fs.open_output_stream(path, compression=None)
-    try:
-        with storage_errors("write", path), out:
-            copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first.tail, out.write)
-            for flat_file in itertools.chain([first], filled):
-                with (
-                    file_errors("read", flat_file.tail.path),
-                    flat_file.fs.open_input_file(flat_file.tail.path) as source,
-                ):
-                    copy.add(source, flat_file.tail, flat_file.stripes)
-            size = copy.finish(path)
-    except BaseException:
-        with contextlib.suppress(HiveAcidError):
-            delete_file(fs, path)
-        raise
+    with new_file(fs, path) as out:
+        copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first.tail, out.write)
+        for flat_file in itertools.chain([first], filled):
+            with (
+                file_errors("read", flat_file.tail.path),
+                flat_file.fs.open_input_file(flat_file.tail.path) as source,
+            ):
+                copy.add(source, flat_file.tail, flat_file.stripes)
+        size = copy.finish(path)
     return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=key)
 
 

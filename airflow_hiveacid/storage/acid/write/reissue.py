@@ -8,14 +8,12 @@ writers.
 
 from __future__ import annotations
 
-import contextlib
-import posixpath
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_COLUMN_IDS,
@@ -36,10 +34,8 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
 )
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import (
-    delete_file,
     file_errors,
-    make_directory,
-    storage_errors,
+    new_file,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
 
@@ -72,21 +68,12 @@ def reissue(work: Reissue) -> int:
     tail = read_tail(fs, source)
     _check_ours(tail, work.old)
     target_fs, target = open_location(work.target)
-    make_directory(target_fs, posixpath.dirname(target))
-    with storage_errors("write", target):
-        out = target_fs.open_output_stream(target, compression=None)
-    try:
-        with (
-            storage_errors("write", target),
-            out,
-            file_errors("read", source),
-            fs.open_input_file(source) as content,
-        ):
-            return _copy(content, tail, work.new, StripeWriter(out.write, tail.compression))
-    except BaseException:
-        with contextlib.suppress(HiveAcidError):
-            delete_file(target_fs, target)
-        raise
+    with (
+        new_file(target_fs, target) as out,
+        file_errors("read", source),
+        fs.open_input_file(source) as content,
+    ):
+        return _copy(content, tail, work.new, StripeWriter(out.write, tail.compression))
 
 
 def _check_ours(tail: OrcTail, write_id: WriteId) -> None:
