@@ -2,7 +2,7 @@
 
 Two tables may have one directory: two definitions in one metastore, or the same table in a
 metastore that was restored from a dump of another one. Each then regards the other's files as
-obsolete or aborted. So a note in the directory names its owner (`owner_note`), and the metastore
+obsolete or aborted. So a note in the directory names its owner (`table_notes`), and the metastore
 must know the writes whose IDs are in the names of the table's directories.
 """
 
