@@ -21,7 +21,7 @@ class StoreHandler(pafs.FileSystemHandler):  # type: ignore[misc] # pyarrow has 
         self._root = root
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._root == self._root  # type: ignore[attr-defined]
+        return isinstance(other, type(self)) and other._root == self._root
 
     def __hash__(self) -> int:
         return hash(self._root)

@@ -188,7 +188,9 @@ def _with_converted_parts(inner: Sequence[Convert], type_: pa.DataType) -> Conve
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         array = unsliced(array)
         parts = parts_of(array)
-        of_seconds = [None] * len(parts) if seconds is None else parts_of(unsliced(seconds))
+        of_seconds: list[pa.Array | None] = [None] * len(parts)
+        if seconds is not None:
+            of_seconds = parts_of(unsliced(seconds))
         converted = [c(p, s) for c, p, s in zip(inner, parts, of_seconds, strict=True)]
         return with_parts(array, converted, type_)
 

@@ -14,11 +14,14 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
+from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.storage.acid.events import delete_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.orc.compression import compress
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import stripe_footer
@@ -200,3 +203,21 @@ def plain_file(path: Path | str, format_: FileFormat, **other: Any) -> PlainFile
     """The description of a file of an insert-only table on this machine."""
     facts: dict[str, Any] = {"key": "k", "length": Path(path).stat().st_size}
     return PlainFile(store=LOCAL_STORE, path=str(path), format=format_, **{**facts, **other})
+
+
+def identities(keys: Sequence[tuple[int, int, int]]) -> pa.RecordBatch:
+    """The identity columns of rows given as (write ID, bucket property, row ID)."""
+    types = {"originalTransaction": pa.int64(), "bucket": pa.int32(), "rowId": pa.int64()}
+    columns = zip(types.items(), zip(*keys, strict=True), strict=True)
+    return pa.record_batch({name: pa.array(values, type_) for (name, type_), values in columns})
+
+
+def write_deletes(
+    path: Path, columns: Sequence[Column], write_id: int, *gone: tuple[int, int]
+) -> None:
+    """A file of delete events, of rows given as (write ID, row ID)."""
+    options = WriterOptions(stripe_size_bytes=1)
+    with AcidFileWriter(LocalFileSystem(), str(path), columns, options, is_delete=True) as writer:
+        keys = identities([(original, B0, row) for original, row in gone])
+        writer.write(delete_events(keys, WriteId(write_id), columns))
+        writer.close()

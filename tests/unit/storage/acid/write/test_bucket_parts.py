@@ -18,10 +18,10 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.events import delete_events, insert_events
+from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
@@ -45,13 +45,13 @@ from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0, acid_file
+from tests.unit.storage.orc_tables import B0, acid_file, ids, write_deletes
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="noise", type="string"))
 STRIPE_ROWS: Final = 4096
-SMALL: Final = WriterOptions(stripe_size_bytes=1)
 MAX: Final = 9223372036854775807
+SMALL: Final = WriterOptions(stripe_size_bytes=1)
 BASE: Final = "base_0000001/bucket_00000"
 
 
@@ -69,24 +69,6 @@ def put(path: Path, write_id: int, count: int) -> None:
     with AcidFileWriter(FS, str(path), COLUMNS, SMALL, is_delete=False) as writer:
         writer.write(events)
         writer.close()
-
-
-def delete(path: Path, write_id: int, *gone: tuple[int, int]) -> None:
-    """A file of delete events, of rows given as (write ID, row ID)."""
-    identity = pa.record_batch(
-        {
-            "originalTransaction": pa.array([w for w, _ in gone], pa.int64()),
-            "bucket": pa.array([B0] * len(gone), pa.int32()),
-            "rowId": pa.array([r for _, r in gone], pa.int64()),
-        }
-    )
-    with AcidFileWriter(FS, str(path), COLUMNS, SMALL, is_delete=True) as writer:
-        writer.write(delete_events(identity, WriteId(write_id), COLUMNS))
-        writer.close()
-
-
-def ids(high: int) -> ValidWriteIdList:
-    return ValidWriteIdList.parse(f"d.t:{high}:{MAX}::")
 
 
 def split(root: Path, high: int, part_bytes: int) -> SplitCompaction:
@@ -128,7 +110,7 @@ def a_table(root: Path) -> None:
         name = f"delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
         put(root / name, write_id, STRIPE_ROWS + 10)
     gone = [(1, STRIPE_ROWS + 7), (1, 2 * STRIPE_ROWS - 1), (3, 5)]
-    delete(root / "delete_delta_0000005_0000005_0000/bucket_00000", 5, *gone)
+    write_deletes(root / "delete_delta_0000005_0000005_0000/bucket_00000", COLUMNS, 5, *gone)
 
 
 def rewrite_tail(path: Path, change: Callable[[OrcTail], None]) -> None:
@@ -176,7 +158,7 @@ def test_a_stripe_between_two_stripes_that_change_is_copied_into_the_joined_file
 ) -> None:
     put(tmp_path / BASE, 1, 4 * STRIPE_ROWS)
     gone = [(1, 5), (1, 2 * STRIPE_ROWS + 5)]
-    delete(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", 2, *gone)
+    write_deletes(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", COLUMNS, 2, *gone)
     stripes = read_tail(FS, str(tmp_path / BASE)).stripes
     part_bytes = sum(stripe.length for stripe in stripes[:3])
     assert len(split(tmp_path, 2, part_bytes).parts) == 2

@@ -66,7 +66,7 @@ from tests.support.writer_cases import (
     WriterCase,
     nanoseconds,
 )
-from tests.unit.storage.orc_tables import acid_file
+from tests.unit.storage.orc_tables import acid_file, identities
 from tests.unit.storage.test_golden import alike
 
 FS = LocalFileSystem()
@@ -103,15 +103,7 @@ def numbered(first: int, count: int, write_id: int = 1) -> pa.RecordBatch:
 
 
 def deletes(keys: Sequence[tuple[int, int, int]], columns: Sequence[Column]) -> pa.RecordBatch:
-    write_ids, buckets, row_ids = zip(*keys, strict=True)
-    identity = pa.record_batch(
-        {
-            "originalTransaction": pa.array(write_ids, pa.int64()),
-            "bucket": pa.array(buckets, pa.int32()),
-            "rowId": pa.array(row_ids, pa.int64()),
-        }
-    )
-    return delete_events(identity, WriteId(9), columns)
+    return delete_events(identities(keys), WriteId(9), columns)
 
 
 def key_index_of_rows(path: str) -> str:
