@@ -46,13 +46,12 @@ from airflow_hiveacid.storage.plain.stream_writer import RowsWriter, StreamWrite
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_write import TextWriter
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.calendars import SWITCHOVER_SECOND
 from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
 from airflow_hiveacid.storage.values.nested import leaves, with_leaf_types
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
 
-_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 # One row group is held in memory. While the row group is written, a second copy exists.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LOCAL: Final = PrimitiveType(TIMESTAMP_LOCAL)
@@ -232,7 +231,7 @@ class ParquetWriter(StreamWriter):
     def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
         for array in filter(lambda leaf: pa.types.is_timestamp(leaf.type), leaves(values)):
             seconds, _ = seconds_and_nanos(array)
-            if seconds.min(initial=0) < _OLDEST_SECOND:
+            if seconds.min(initial=0) < SWITCHOVER_SECOND:
                 raise TypeMismatchError(
                     table=self._table,
                     column=node.name,

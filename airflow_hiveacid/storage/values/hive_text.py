@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_hiveacid.storage.values.calendars import SECONDS_A_DAY
 from airflow_hiveacid.storage.values.timestamps import NANOS, SECONDS
 
 Texts = list[str | None]
 
-_SECONDS_A_DAY: Final = 86400
 # The days 0001-01-01 and 9999-12-31. Between these days, NumPy and Java format days in the same
 # way.
 _PLAIN_DAYS: Final = (-719162, 2932896)
@@ -41,8 +41,8 @@ def timestamp_texts(pairs: pa.Array) -> Texts:
     """Format timestamps as `yyyy-MM-dd HH:mm:ss[.fraction]`, without trailing zeros."""
     seconds = pairs.field(SECONDS).fill_null(0).to_numpy()
     nanos = pairs.field(NANOS).fill_null(0).to_numpy()
-    days = np.floor_divide(seconds, _SECONDS_A_DAY)
-    clock = (seconds - days * _SECONDS_A_DAY).astype("datetime64[s]").astype(str)
+    days = np.floor_divide(seconds, SECONDS_A_DAY)
+    clock = (seconds - days * SECONDS_A_DAY).astype("datetime64[s]").astype(str)
     texts = [
         f"{day} {time[11:]}" for day, time in zip(_day_texts(days), clock.tolist(), strict=True)
     ]

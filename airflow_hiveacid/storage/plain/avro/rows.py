@@ -47,8 +47,10 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
+    SWITCHOVER_SECOND,
     proleptic_dates,
     to_proleptic_seconds,
+    unknown_calendar,
 )
 from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import arrow_type
@@ -65,7 +67,6 @@ OF_OLD_ZONES: Final = "writer.zone.conversion.legacy"
 _UTC: Final = frozenset({"UTC", "GMT", "Z", "Etc/UTC"})
 _MILLIS: Final = 1000
 _NANOS_A_MILLI: Final = 1_000_000
-_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 # Each value is a Python object of about a hundred bytes.
 _MOST_ROWS: Final = 4096
 _TIMES: Final = frozenset({"date", "timestamp-millis"})
@@ -299,7 +300,7 @@ def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
     if days.min(initial=0) >= SWITCHOVER_DAY or target.is_proleptic:
         return array
     if target.is_proleptic is None:
-        raise _too_old(target, name)
+        raise unknown_calendar(target.path, name)
     return proleptic_dates(array)
 
 
@@ -312,9 +313,9 @@ def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
         )
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     seconds, part = np.divmod(counts_of(array), _MILLIS)
-    if seconds.min(initial=0) < _OLDEST_SECOND and not target.is_proleptic:
+    if seconds.min(initial=0) < SWITCHOVER_SECOND and not target.is_proleptic:
         if target.is_proleptic is None:
-            raise _too_old(target, name)
+            raise unknown_calendar(target.path, name)
         seconds = to_proleptic_seconds(seconds)
     return in_form(
         Instants(seconds, part * _NANOS_A_MILLI, valid),
@@ -322,12 +323,4 @@ def _timestamps(target: _Target, array: pa.Array, name: str) -> pa.Array:
         None,
         path=target.path,
         column=name,
-    )
-
-
-def _too_old(target: _Target, name: str) -> UnsupportedFileError:
-    return UnsupportedFileError(
-        path=target.path,
-        reason=f"column {name!r} has values before 1582-10-15, and the file does not state"
-        " their calendar: Hive 3.1 and Hive 4 assume different calendars",
     )

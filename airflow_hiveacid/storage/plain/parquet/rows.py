@@ -41,8 +41,10 @@ from airflow_hiveacid.storage.plain.parquet.footer import (
 )
 from airflow_hiveacid.storage.values.calendars import (
     SWITCHOVER_DAY,
+    SWITCHOVER_SECOND,
     proleptic_dates,
     to_proleptic_seconds,
+    unknown_calendar,
 )
 from airflow_hiveacid.storage.values.column_types import arrow_type, holds
 from airflow_hiveacid.storage.values.converters import read_type
@@ -61,7 +63,6 @@ from airflow_hiveacid.storage.values.timestamps import (
 _NANOS_A_MICRO: Final = 1_000
 _TIMESTAMP: Final = PrimitiveType("timestamp")
 _MICROS_A_SECOND: Final = 1_000_000
-_OLDEST_SECOND: Final = SWITCHOVER_DAY * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,15 +220,7 @@ def _days(target: _Target, array: pa.Array, name: str) -> pa.Array:
         case ParquetCalendar.HYBRID:
             return proleptic_dates(array)
         case ParquetCalendar.UNKNOWN:
-            raise _too_old(target, name)
-
-
-def _too_old(target: _Target, name: str) -> UnsupportedFileError:
-    return UnsupportedFileError(
-        path=target.path,
-        reason=f"column {name!r} has values before 1582-10-15, and the file does not state"
-        " their calendar: Hive 3.1 and Hive 4 assume different calendars",
-    )
+            raise unknown_calendar(target.path, name)
 
 
 def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
@@ -248,7 +241,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
     if values.nanos is not None:
         # Both operands overflow 64 bits in the same way, so their difference is correct.
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
-    if micros.min(initial=0) < _OLDEST_SECOND * _MICROS_A_SECOND:
+    if micros.min(initial=0) < SWITCHOVER_SECOND * _MICROS_A_SECOND:
         micros = _in_todays_calendar(target, micros, name)
     if zone is not None and not target.facts.is_in_utc:
         micros = _shown(target, micros, zone)
@@ -282,4 +275,4 @@ def _in_todays_calendar(target: _Target, micros: Longs, name: str) -> Longs:
             seconds, part = np.divmod(micros, _MICROS_A_SECOND)
             return to_proleptic_seconds(seconds) * _MICROS_A_SECOND + part
         case ParquetCalendar.PROLEPTIC_DAYS | ParquetCalendar.UNKNOWN:
-            raise _too_old(target, name)
+            raise unknown_calendar(target.path, name)
