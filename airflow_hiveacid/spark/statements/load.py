@@ -27,8 +27,7 @@ from airflow_hiveacid.spark.engine.pieces import TASK_BYTES
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.statements.insert import InsertProgram, fixed_partition
 from airflow_hiveacid.spark.writing.publish import StagedFile
-from airflow_hiveacid.storage.plain.file_copy import copy_file
-from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Check the files that LOAD DATA adds to a table, so that every reader reads the same rows.
+"""Check and copy the files that LOAD DATA adds, so that every reader reads the same rows.
 
 Loaded files are copied byte by byte. So Hive 3.1, Hive 4 and our reader must all read the same rows
 from a file, without changing a value. Otherwise, the module refuses the file. Reasons for a refusal
@@ -9,8 +9,9 @@ calendar, and whatever our reader refuses. A refused file can instead be the sou
 from __future__ import annotations
 
 import posixpath
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, assert_never
 
@@ -40,8 +41,13 @@ from airflow_hiveacid.storage.plain.parquet.footer import (
     methods_in,
     read_facts,
 )
-from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.stores.filesystem import storage_errors
+from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
+from airflow_hiveacid.storage.stores.filesystem import (
+    delete_file,
+    file_errors,
+    make_directory,
+    storage_errors,
+)
 from airflow_hiveacid.storage.stores.locations import (
     HADOOP_SCHEMES,
     client_of,
@@ -51,6 +57,7 @@ from airflow_hiveacid.storage.stores.locations import (
 )
 from airflow_hiveacid.storage.stores.places import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
+from airflow_hiveacid.storage.stores.traits import traits_of
 from airflow_hiveacid.storage.values.column_types import holds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -271,3 +278,58 @@ def _why_not_field(facts: ParquetFacts, field: pa.Field, column: Column) -> str 
     if is_dated and facts.has_old_days and facts.calendar is ParquetCalendar.UNKNOWN:
         return "may have dates before 1582-10-15, and its file does not state their calendar"
     return None
+
+
+_BLOCK_BYTES: Final = 8 << 20
+
+
+def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
+    """Copy a file to a path that does not exist yet; create its directory.
+
+    Raises:
+        SourceUnreadableError: the file has changed since the check.
+    """
+    fs, target = open_location(uri)
+    if not traits_of(fs).renames:
+        # On a store without renames, a staged file cannot be read. So check a local copy before the
+        # upload.
+        with tempfile.TemporaryDirectory(prefix="hiveacid_load_") as folder:
+            copy = replace(source, uri=f"file:{folder}/copy")
+            copy_file(source, copy.uri, format_)
+            try:
+                _copy(copy, fs, target)
+            except BaseException:
+                delete_file(fs, target)
+                raise
+        return
+    make_directory(fs, posixpath.dirname(target))
+    try:
+        _copy(source, fs, target)
+        _require_same(source, fs, target, format_)
+    except BaseException:
+        delete_file(fs, target)
+        raise
+
+
+def _copy(source: LoadableFile, fs: pafs.FileSystem, target: str) -> None:
+    from_fs, path = open_location(source.uri)
+    with (
+        file_errors("read", path),
+        from_fs.open_input_stream(path, compression=None) as stream,
+        fs.open_output_stream(target, compression=None) as copy,
+    ):
+        while block := stream.read(_BLOCK_BYTES):
+            copy.write(block)
+
+
+def _require_same(
+    source: LoadableFile, fs: pafs.FileSystem, target: str, format_: FileFormat
+) -> None:
+    with file_errors("read", target):
+        length = fs.get_file_info(target).size
+    # Text files do not store the number of rows.
+    counts = format_ is not FileFormat.TEXT
+    if length != source.length or (counts and rows_of(format_)(fs, target, length) != source.rows):
+        raise SourceUnreadableError(
+            source=source.uri, reason="it was changed while it was copied; try again"
+        )

@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.values.char_text import padded
 from airflow_hiveacid.storage.values.column_types import TypeNode, types_from
 from airflow_hiveacid.storage.values.hive_text import date_texts, double_texts, timestamp_texts
 from airflow_hiveacid.storage.values.limits import fit_texts
-from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
+from airflow_hiveacid.storage.values.timestamps import with_pairs
 
 _LINE_ENDS: Final = ("\n", "\r")
 # At the start of a file, readers interpret this character as a byte order mark.

@@ -18,9 +18,8 @@ from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.plain.file_copy import copy_file
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.loadable import LoadableFile
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import (

@@ -40,7 +40,7 @@ from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
+from airflow_hiveacid.storage.values.timestamps import with_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -29,11 +29,10 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
 from airflow_hiveacid.storage.acid.identity import Keys, Mask, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 from airflow_hiveacid.storage.acid.read.old_rows import Stripes
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds, bounds_of, meeting
 
 Ints = npt.NDArray[np.int64]
 ReadStripes = Callable[[AcidFile, Sequence[int] | None], Iterator[pa.RecordBatch]]

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.identity import Keys
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, bounds_of
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 

@@ -27,10 +27,9 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import identity_at
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, bounds_of, end_keys
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import visible_in
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, end_keys
 from airflow_hiveacid.storage.acid.row_schema import (
     OPERATION_COLUMN_ID,
     Operation,

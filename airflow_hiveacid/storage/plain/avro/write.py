@@ -24,7 +24,7 @@ from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
 from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.limits import fit_texts
 from airflow_hiveacid.storage.values.nested import leaves, with_leaf_types
-from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
+from airflow_hiveacid.storage.values.timestamps import with_microseconds
 
 _OLDEST: Final = {pa.timestamp("us"): SWITCHOVER_DAY * 86_400_000_000, pa.date32(): SWITCHOVER_DAY}
 # The metadata that Hive 4.0.1 writes. Days since 1582-10-15 are the same in all calendars.

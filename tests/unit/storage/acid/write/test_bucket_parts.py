@@ -23,9 +23,8 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, KeyBounds, end_keys
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds, end_keys
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
@@ -35,9 +34,9 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
 from airflow_hiveacid.storage.acid.write.bucket_parts import (
     SplitCompaction,
     compact_part,
+    split_bucket,
     split_compaction,
 )
-from airflow_hiveacid.storage.acid.write.key_ranges import split_bucket
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
