@@ -1,7 +1,7 @@
 """Check the files of tables without full ACID, using only the metastore's description.
 
 Input is a table, a partition and their storage. Each check raises an error or returns nothing. The
-checks never open a file; `storage.plain.files` adds the checks of single formats.
+checks never open a file; `storage.plain.fitness` adds the checks of single formats.
 
 Example:
     >>> check_format("db.t", Storage(format=FileFormat.ORC), {})

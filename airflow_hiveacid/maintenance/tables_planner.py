@@ -31,7 +31,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_ent
 from airflow_hiveacid.plan.compaction import CompactionPlan
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.plan.thresholds import TableHealth
-from airflow_hiveacid.storage.plain.files import check_files_writable
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.reading.access import Touched, nameable, touching
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.reading.target import empty_target
-from airflow_hiveacid.storage.plain.files import check_files_writable
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 

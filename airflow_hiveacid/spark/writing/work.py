@@ -54,7 +54,7 @@ from airflow_hiveacid.spark.writing.publish import (
     row_counts,
 )
 from airflow_hiveacid.spark.writing.twin_rows import named_twins
-from airflow_hiveacid.storage.plain.files import check_files_writable
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:

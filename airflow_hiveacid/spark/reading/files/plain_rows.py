@@ -34,7 +34,8 @@ from airflow_hiveacid.spark.reading.files.orc_fit import Asked
 from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of
 from airflow_hiveacid.spark.reading.files.plain_fit import PlainVerdict, SparkManner, judged_plain
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
-from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable, plain_files
+from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
+from airflow_hiveacid.storage.plain.fitness import check_files_readable
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.column_types import holds
