@@ -14,12 +14,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import (
-    LocationPermissionError,
-    NotEnoughHistoryError,
-    OtherOwnerError,
-    TableChangedError,
-)
+from airflow_hiveacid.format.errors.requests import OtherOwnerError
+from airflow_hiveacid.format.errors.stores import LocationPermissionError
+from airflow_hiveacid.format.errors.transactions import TableChangedError
+from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
@@ -67,14 +65,15 @@ from airflow_hiveacid.plan.cleaning import (
 )
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
 from airflow_hiveacid.storage.stores.listing import (
+    give_up,
     list_directories,
     list_table,
+    open_uploads,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
 

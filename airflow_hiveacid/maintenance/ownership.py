@@ -2,7 +2,7 @@
 
 Two tables may have one directory: two definitions in one metastore, or the same table in a
 metastore that was restored from a dump of another one. Each then regards the other's files as
-obsolete or aborted. So a note in the directory names its owner (`owner_note`), and the metastore
+obsolete or aborted. So a note in the directory names its owner (`table_notes`), and the metastore
 must know the writes whose IDs are in the names of the table's directories.
 """
 
@@ -11,18 +11,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    LocationPermissionError,
+from airflow_hiveacid.format.errors.requests import (
     OtherOwnerError,
     TableNotFoundError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.errors.stores import CorruptFileError, LocationPermissionError
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner, owner_uri
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.places import identities
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ import posixpath
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import LocationPermissionError
+from airflow_hiveacid.format.errors.stores import LocationPermissionError
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
-from airflow_hiveacid.storage.stores.listing import every_file
+from airflow_hiveacid.storage.stores.listing import every_file, open_uploads
 from airflow_hiveacid.storage.stores.locations import locate, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 from airflow_hiveacid.storage.stores.traits import publishes_files
 
 if TYPE_CHECKING:

@@ -17,15 +17,14 @@ from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.helper_columns import NUMBER
 from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
-from airflow_hiveacid.storage.acid.read.live import live_in
+from airflow_hiveacid.storage.acid.read.acid_file import bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of, meeting
+from airflow_hiveacid.storage.acid.read.scan import live_in
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.convert import Matching
-from airflow_hiveacid.storage.values.timestamp_forms import with_microseconds
-from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, with_microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

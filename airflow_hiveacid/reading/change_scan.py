@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, numbered, scanned
 from airflow_hiveacid.reading.pieces import work_of
+from airflow_hiveacid.storage.acid.read.acid_file import bounds_of
 from airflow_hiveacid.storage.acid.read.changed_rows import FeedManner, changed_in, deaths_of
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.read.stripe_bounds import bounds_of
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import WriteId
     from airflow_hiveacid.format.state.change_range import ChangeRange
     from airflow_hiveacid.format.table import Column
-    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+    from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds
     from airflow_hiveacid.storage.acid.read.changed_rows import Changed
-    from airflow_hiveacid.storage.acid.read.stripe_bounds import KeyBounds
 
 IS_BORN: Final = "__is_born"
 """The column that is true for an inserted row, false for a removed row."""

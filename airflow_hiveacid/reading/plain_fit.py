@@ -19,7 +19,7 @@ from airflow_hiveacid.reading.orc_fit import (
     lies_outside,
 )
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, holds, is_exactly
+from airflow_hiveacid.storage.plain.parquet.fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet.footer import (
     ParquetCalendar,
     TimestampStorage,
@@ -27,6 +27,7 @@ from airflow_hiveacid.storage.plain.parquet.footer import (
 )
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values.column_types import holds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from airflow_hiveacid.format.errors import LocationNotFoundError, UnsupportedTableError
+from airflow_hiveacid.format.errors.requests import UnsupportedTableError
+from airflow_hiveacid.format.errors.stores import LocationNotFoundError
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.state.acid_state import AcidState, flat_state, resolve
 from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.flat_state import flat_state
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.arrow_scan import TargetFile

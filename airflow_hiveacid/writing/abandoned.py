@@ -15,12 +15,12 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import LocationPermissionError
+from airflow_hiveacid.format.errors.stores import LocationPermissionError
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.maintenance.ownership import check_metastore
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
+from airflow_hiveacid.storage.stores.listing import give_up_all
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import give_up_all
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.writing.publish import all_staged, token_of

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MergeCardinalityError
+from airflow_hiveacid.format.errors.requests import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind, check_storable
@@ -39,7 +39,7 @@ from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import make_directory
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.values.timestamp_forms import with_pairs
+from airflow_hiveacid.storage.values.timestamps import with_pairs
 from airflow_hiveacid.writing.events import DELETE_KIND, EVENT_ORDER, GROUP
 from airflow_hiveacid.writing.publish import StagedFile
 from airflow_hiveacid.writing.twin_rows import row_text

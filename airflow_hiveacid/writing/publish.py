@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
+from airflow_hiveacid.format.errors.stores import DirectoryExistsError
+from airflow_hiveacid.format.errors.tree import StorageError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.format.ids import StatementId, TxnId
     from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
     from airflow_hiveacid.storage.orc.encoders import WriterOptions
-    from airflow_hiveacid.storage.plain.written import WrittenRows
+    from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
     from airflow_hiveacid.storage.stores.staging import Staging
 
 log = logging.getLogger("hiveacid")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import OvertakenError, WriteConflictError
+from airflow_hiveacid.format.errors.transactions import OvertakenError, WriteConflictError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
 from airflow_hiveacid.format.policies import write_kind_of
@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import earlier_run
 from airflow_hiveacid.reading.table_view import Staged
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
-from airflow_hiveacid.storage.stores.notes.owner_note import OWNER_FILE, note_owner
+from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 from airflow_hiveacid.writing.abandoned import remove_abandoned

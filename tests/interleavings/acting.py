@@ -14,9 +14,7 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-)
+from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.jobs.specs.job import JobSpec

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pytest
 
-from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.errors.stores import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve

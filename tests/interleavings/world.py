@@ -24,7 +24,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from airflow_hiveacid.format.errors import HiveAcidError, MetastoreUnavailableError
+from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
+from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -12,7 +12,12 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
+from airflow_hiveacid.format.errors.tree import (
+    HiveAcidError,
+    JobFailedError,
+    TaskKilledError,
+    typed,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.maintenance.results import compaction_result

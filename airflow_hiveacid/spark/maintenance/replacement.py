@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.plan.compaction import doubles_rows
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
-from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.listing import give_up, list_directories, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import give_up, open_uploads
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.writing.publish import Publication, StagedDirectory
 

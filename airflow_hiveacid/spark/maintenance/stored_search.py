@@ -18,7 +18,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from airflow_hiveacid.format.errors import StorageError, StoreUnavailableError
+from airflow_hiveacid.format.errors.stores import StoreUnavailableError
+from airflow_hiveacid.format.errors.tree import StorageError
 from airflow_hiveacid.format.names import ACID_VERSION_FILE, FLUSH_LENGTH_SUFFIX, METADATA_FILE
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
@@ -38,7 +39,6 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (
     columns_in,
     format_by_content,
-    orc_tail,
     row_path,
     stored_rows,
     why_not_as_defined,
@@ -154,7 +154,7 @@ class StoredSearch:
                 if is_note
                 else _not_read("its format is unknown")
             )
-        tail = orc_tail(description) if description.format is FileFormat.ORC else None
+        tail = description.tail() if description.format is FileFormat.ORC else None
         why_not = self._why_not_placed(file)
         if why_not is None and tail is not None and self._lies_outside(tail):
             return SearchResult(how=How.STATISTICS)

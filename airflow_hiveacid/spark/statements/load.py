@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.errors import SourceUnreadableError
+from airflow_hiveacid.format.errors.requests import SourceUnreadableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, TransactionalKind
@@ -26,8 +26,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.statements.insert import InsertProgram, fixed_partition
-from airflow_hiveacid.storage.plain.file_copy import copy_file
-from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
 from airflow_hiveacid.writing.publish import StagedFile
 
 if TYPE_CHECKING:

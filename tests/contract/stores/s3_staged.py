@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile
 
 if TYPE_CHECKING:
     from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.staging import Staging
 
 COLUMNS: Final = [Column(name="id", type="bigint"), Column(name="name", type="string")]
 ROWS: Final = pa.record_batch(

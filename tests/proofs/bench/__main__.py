@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.local.errors import LocalServerError
 from tests.proofs.bench.check import WrongRowsError
 from tests.proofs.bench.cliffs.course import CLIFF_RECORDS, PARTS, CliffOptions, measure_cliffs

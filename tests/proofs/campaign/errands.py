@@ -23,9 +23,8 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ProveErasureSpec,
 )
 from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.storage.stores.listing import list_directories
+from airflow_hiveacid.storage.stores.listing import list_directories, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.open_uploads import open_uploads
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from tests.proofs.campaign.plans import Action, Plan, Table, draw
 from tests.proofs.campaign.setting import launch_spark

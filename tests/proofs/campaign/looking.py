@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors.versions import (
     ChangesGoneError,
-    HiveAcidError,
     VersionGoneError,
     VersionNotSettledError,
 )

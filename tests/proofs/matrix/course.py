@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, PartitionName
 from tests.judges.line_process import JudgeError
 from tests.proofs.matrix.explanations import BLIND, explanation

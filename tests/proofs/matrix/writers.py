@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import UnsupportedTableError
+from airflow_hiveacid.format.errors.requests import UnsupportedTableError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice

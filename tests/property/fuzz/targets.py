@@ -59,8 +59,7 @@ from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.notes.job_ledger import parse_entry
 from airflow_hiveacid.storage.stores.notes.json_files import read_notes
-from airflow_hiveacid.storage.stores.notes.owner_note import parsed_owner
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, parsed_owner
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.ids import TxnId, WriteId
@@ -20,11 +22,6 @@ from airflow_hiveacid.storage.stores.notes import job_ledger, version_notes
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyarrow import fs as pafs
 
 TABLE_ID: Final = "7.1"
 NOW_S: Final = 1000.0

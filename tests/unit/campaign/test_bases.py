@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors import NotEnoughHistoryError
+from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
 from tests.proofs.campaign.bases import read_bases, was_turned_away_by_first_base
 from tests.proofs.campaign.polls import Poll
 

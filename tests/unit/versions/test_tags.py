@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    TableError,
+from airflow_hiveacid.format.errors.tree import TableError
+from airflow_hiveacid.format.errors.versions import (
     TagTakenError,
     VersionGoneError,
     VersionUnknownError,
@@ -24,7 +24,7 @@ from airflow_hiveacid.plan.cleaning import plan_cleaning
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.storage.stores import listing
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes import version_notes
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep_no_more
 from airflow_hiveacid.versions.tags import make_tag
@@ -413,13 +413,13 @@ def test_cleaning_many_partitions_reads_a_tag_fewer_than_ten_times(
     make_tag(bench.client, bench.table, "a", VersionSpec())
     for place in places:
         bench.somebody_writes(place, overwrites=True)
-    read, names = version_notes.read_bytes, []
+    read, names = json_files.read_bytes, []
 
     def read_bytes(fs: Any, path: str) -> bytes:  # noqa: ANN401
         names.append(path.rpartition("/")[2])
         return read(fs, path)
 
-    monkeypatch.setattr(version_notes, "read_bytes", read_bytes)
+    monkeypatch.setattr(json_files, "read_bytes", read_bytes)
     bench.clean()
     assert sum(name.startswith("_tag_") for name in names) < 10
     assert len(bench.names(tag="a")) == 20

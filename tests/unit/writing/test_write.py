@@ -13,19 +13,19 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
+from airflow_hiveacid.format.errors.requests import OtherOwnerError
+from airflow_hiveacid.format.errors.stores import DirectoryExistsError
+from airflow_hiveacid.format.errors.transactions import (
     CommitStateUnknownError,
-    DirectoryExistsError,
     EarlierRunUnknownError,
     FencedError,
-    MetastoreUnavailableError,
-    OtherOwnerError,
     OvertakenError,
-    StorageError,
     TableChangedError,
     TransactionAbortedError,
     WriteConflictError,
 )
+from airflow_hiveacid.format.errors.tree import StorageError
 from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.records.ledger import LedgerEntry
@@ -45,7 +45,7 @@ from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, component
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.storage.stores.listing import list_files
-from airflow_hiveacid.storage.stores.notes import job_ledger
+from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
@@ -803,7 +803,7 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
         listed.append(directory)
         return list_files(fs, directory, prefix)
 
-    monkeypatch.setattr(job_ledger, "list_files", listing)
+    monkeypatch.setattr(json_files, "list_files", listing)
     client.calls.clear()
     job = Job(client=client, table=table, clock=clock)
     job.run(PartitionName.parse("month=1") if is_partitioned else WHOLE)

@@ -14,7 +14,7 @@ from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_hiveacid.storage.plain.scan import scan_plain
+from airflow_hiveacid.storage.plain.rows import scan_plain
 from tests.proofs.airflow.warehouse.tables import COLUMNS, SUMS, Sums
 
 if TYPE_CHECKING:

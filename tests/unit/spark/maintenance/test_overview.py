@@ -29,8 +29,8 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState, Compact
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
-from airflow_hiveacid.storage.stores.notes import hidden_files, job_ledger, version_notes
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes import json_files
+from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
@@ -323,8 +323,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
         listed.append(directory)
         return list_files(fs, directory, prefix)
 
-    for module in (hidden_files, version_notes, job_ledger):
-        monkeypatch.setattr(module, "list_files", listing)
+    monkeypatch.setattr(json_files, "list_files", listing)
     assert len(cleaned()) == 2
     assert VersionNotes.of(whole).is_kept() is is_kept
     assert set(listed) == {f"{tmp_path}/whole/_hiveacid"}

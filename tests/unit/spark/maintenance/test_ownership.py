@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    HiveAcidError,
-    MetastoreCallError,
-    OtherOwnerError,
-    PartitionsFailedError,
-    UnsupportedTableError,
-)
+from airflow_hiveacid.format.errors.applications import PartitionsFailedError
+from airflow_hiveacid.format.errors.metastore import MetastoreCallError
+from airflow_hiveacid.format.errors.requests import OtherOwnerError, UnsupportedTableError
+from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
@@ -30,7 +27,7 @@ from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.neighbours import Neighbours
 from airflow_hiveacid.maintenance.ownership import check_owner, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner, noted_owner
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.errors.stores import CorruptFileError
 from airflow_hiveacid.storage.orc import splice as splicing
 from airflow_hiveacid.storage.orc.splice import Stretch, in_utc, splice
 from airflow_hiveacid.storage.orc.tail import read_tail
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONTENT = bytes(range(256)) * 4096
 

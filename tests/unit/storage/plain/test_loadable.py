@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.requests import SourceUnreadableError
+from airflow_hiveacid.format.errors.stores import (
     CorruptFileError,
     SourceNotFoundError,
-    SourceUnreadableError,
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.table import (
@@ -29,8 +29,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
-from airflow_hiveacid.storage.plain.file_copy import copy_file
-from airflow_hiveacid.storage.plain.loadable import LoadableFile, loadable_files
+from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
 from airflow_hiveacid.storage.plain.orc_fit import is_stored_as
 from tests.unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
 from tests.unit.storage.parquet_decimals import mark_as_decimal

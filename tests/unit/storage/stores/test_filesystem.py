@@ -5,24 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
+from airflow_hiveacid.format.errors.stores import (
     CorruptFileError,
     DirectoryExistsError,
     LocationNotFoundError,
     LocationPermissionError,
-    RetryableError,
-    StorageError,
     StoreUnavailableError,
 )
+from airflow_hiveacid.format.errors.tree import ConfigurationError, RetryableError, StorageError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner
@@ -48,13 +48,8 @@ from airflow_hiveacid.storage.stores.listing import (
     tree_size,
 )
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.owner_note import note_owner
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LOCAL = pafs.LocalFileSystem()
 

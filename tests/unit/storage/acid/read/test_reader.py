@@ -8,18 +8,16 @@ import pickle
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors import (
-    CorruptFileError,
-    StorageError,
-    UnknownColumnError,
-    UnsupportedFileError,
-)
+from airflow_hiveacid.format.errors.requests import UnknownColumnError
+from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors.tree import StorageError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.read import reader
@@ -44,9 +42,6 @@ from tests.unit.storage.orc_tables import (
     write_plain,
     write_tables,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOCAL = pafs.LocalFileSystem()
 

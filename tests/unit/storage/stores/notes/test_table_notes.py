@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +11,8 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.hidden_files import HiddenFiles
+from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WHOLE = PartitionName()
 SEEN = {
