@@ -13,11 +13,8 @@ from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile
 
 COLUMNS: Final = [Column(name="id", type="bigint"), Column(name="name", type="string")]
 ROWS: Final = pa.record_batch(

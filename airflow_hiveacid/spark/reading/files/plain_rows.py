@@ -33,7 +33,6 @@ from airflow_hiveacid.spark.reading.files.file_relation import (
 from airflow_hiveacid.spark.reading.files.orc_frame import READ_OPTIONS, as_read, value_of
 from airflow_hiveacid.spark.reading.files.search_argument import search_argument
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet.fit import holds
 from airflow_hiveacid.storage.values.column_types import holds
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from airflow_hiveacid.format.errors.stores import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.reading.orc_fit import judged
 from airflow_hiveacid.reading.request import KeyRange, ReadRequest
-from airflow_hiveacid.spark.reading.files.key_ranges import KeyRange
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
