@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.proofs.bench.compaction.course import merged
 from tests.proofs.bench.compaction.findings import (
     COMPACTION_BEGIN,
@@ -9,13 +7,8 @@ from tests.proofs.bench.compaction.findings import (
     Finding,
     finding_grids,
     finding_page,
-    read_findings,
 )
-from tests.proofs.bench.records import write_records
 from tests.unit.bench.made_up_records import SETTING
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def finding(part: str, *runs: float, limit: float | None = None) -> Finding:
@@ -56,8 +49,3 @@ def test_the_page_shows_the_findings_between_its_markers() -> None:
     assert "old" not in page
     assert "| the case of major | at most 0.25 CPU s | 0.5 CPU s | no |  |" in page
     assert "Other programs used 25% of all CPU time meanwhile." in page
-
-
-def test_findings_are_read_back_unchanged(tmp_path: Path) -> None:
-    write_records(tmp_path / "findings.json", FOUND)
-    assert read_findings(tmp_path / "findings.json") == FOUND

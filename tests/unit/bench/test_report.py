@@ -1,22 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.proofs.bench.check import Fingerprint, WrongRowsError, require_same, require_sums
 from tests.proofs.bench.data import Sums
 from tests.proofs.bench.figures import pairs
-from tests.proofs.bench.machine import Setting
 from tests.proofs.bench.queries import QUERIES, STAMPED
-from tests.proofs.bench.records import FLAT, OURS, SPARK, Record, read_records, write_records
+from tests.proofs.bench.records import FLAT, OURS, SPARK, Record
 from tests.proofs.bench.report import BEGIN, END, grids, page
 from tests.unit.bench.made_up_records import SETTING, record
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STATES = {
     **dict.fromkeys(("base", "changed", "merged", "compacted"), tuple(QUERIES)),
@@ -109,12 +103,6 @@ def test_the_cells_of_a_case_that_a_peer_lacks_are_empty() -> None:
     assert (minor[3], minor[4]) == ("", "")
 
 
-def test_every_line_of_a_markdown_table_has_the_same_number_of_cells() -> None:
-    for grid in grids(pairs(measured())):
-        lines = [line for line in grid.markdown().splitlines() if line.startswith("|")]
-        assert {line.count("|") for line in lines} == {len(grid.header) + 1}
-
-
 def test_a_page_changes_only_between_its_markers() -> None:
     text = f"before\n\n{BEGIN}\nold figures\n{END}\n\nafter\n"
     written = page(text, pairs(measured()), SETTING)
@@ -128,17 +116,6 @@ def test_a_page_changes_only_between_its_markers() -> None:
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="figures"):
         page("prose only", pairs(measured()), SETTING)
-
-
-def test_records_are_written_as_a_json_list_and_read_back_unchanged(tmp_path: Path) -> None:
-    records = measured()
-    path = tmp_path / "build" / "bench.json"
-    write_records(path, records)
-    first = json.loads(path.read_text())[0]
-    assert {"case", "system", "seconds", "cpu_seconds", "bytes", "rows"} <= set(first)
-    assert list(read_records(path)) == records
-    SETTING.write(tmp_path / "setting.json")
-    assert Setting.read(tmp_path / "setting.json") == SETTING
 
 
 def test_a_difference_of_one_cent_or_of_the_hash_raises_an_error() -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge
-from tests.proofs.campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Rows, Table, draw
+from tests.proofs.campaign.plans import SPAN, Action, Choice, Plan, Table
 from tests.proofs.campaign.polls import Past, Poll, Row, Seen, digest, keep, load, read_polls
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def dice(seed: object) -> Random:
-    return Random(f"{seed}")
 
 
 PLANS = {
@@ -150,65 +145,6 @@ def test_two_changes_with_the_same_write_id_are_a_violation() -> None:
     doubled = {**COMMITS, 3: Commit(number=3, write_id=3, told_at=3.0)}
     (violation,) = judge(History(plans=PLANS, commits=doubled), [], {}.__getitem__)
     assert "write ID 3 was answered for 2 changes" in violation.detail
-
-
-def test_the_model_applies_each_action() -> None:
-    rows: Rows = {}
-    PLANS[1].apply(rows)
-    assert len(rows) == 8
-    Plan(
-        number=4,
-        table=Table.BUCKETED,
-        action=Action.DELETE,
-        choice=Choice(number=1, divisor=4, remainder=0),
-    ).apply(rows)
-    assert sorted(i % SPAN for i in rows) == [1, 2, 3, 5, 6, 7]
-    merge = Plan(
-        number=5,
-        table=Table.BUCKETED,
-        action=Action.MERGE,
-        fresh=((5 * SPAN, 1),),
-        known=((SPAN, 3), (SPAN + 1, 14), (SPAN + 2, 3)),
-    )
-    merge.apply(rows)
-    # The first is deleted already and stays so; 7 divides 14; the third is changed.
-    assert SPAN not in rows
-    assert SPAN + 1 not in rows
-    assert rows[SPAN + 2] == (2 * 3 + 3, "5")
-    assert rows[5 * SPAN] == (1, "5")
-    Plan(number=6, table=Table.BUCKETED, action=Action.OVERWRITE, fresh=((6 * SPAN, 2),)).apply(
-        rows
-    )
-    assert rows == {6 * SPAN: (2, "6")}
-    Plan(number=7, table=Table.PARTED, action=Action.REBALANCE, partition=0, files=2).apply(rows)
-    assert rows == {6 * SPAN: (2, "6")}
-
-
-def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() -> None:
-    drawn: list[Plan] = []
-    for number in range(1, 400):
-        plan = draw(dice(f"7/{number}"), number=number, confirmed=drawn)
-        assert all(row_id // SPAN == number for row_id, _ in plan.fresh)
-        earlier = {p.number for p in drawn if p.table is plan.table}
-        assert {row_id // SPAN for row_id, _ in plan.known} <= earlier
-        if plan.choice:
-            assert plan.choice.number in earlier
-        if plan.action is Action.OVERWRITE and plan.partition is not None:
-            assert {row_id % PARTITIONS for row_id, _ in plan.fresh} == {plan.partition}
-        drawn.append(plan)
-    # A table with buckets cannot be rebalanced.
-    possible = {(t, a) for t in Table for a in Action} - {(Table.BUCKETED, Action.REBALANCE)}
-    assert {(p.table, p.action) for p in drawn} == possible
-    assert drawn[-1] == draw(dice("7/399"), number=399, confirmed=drawn[:-1])
-
-
-def test_every_drawn_change_becomes_a_job_on_its_table() -> None:
-    drawn: list[Plan] = []
-    for number in range(1, 100):
-        plan = draw(dice(number), number=number, confirmed=drawn)
-        job = plan.job("db")
-        assert job.target == f"db.{plan.table.value}"
-        drawn.append(plan)
 
 
 def test_polls_and_rows_are_read_back_unchanged_and_cut_lines_are_ignored(tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec, CompactTablesSpec
-from tests.proofs.campaign.plans import Action
 from tests.proofs.campaign.record import Record
-from tests.proofs.campaign.work import Changes, Upkeep
+from tests.proofs.campaign.work import Upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,44 +39,3 @@ def test_a_compactor_serves_each_request_that_it_has_made(record: Record) -> Non
     assert choices[CompactTablesSpec, CompactionChoice.AUTO]
     assert {job.choice for job in jobs if isinstance(job, CompactSpec)} == set(CompactionChoice)
     assert set(requested) == {"db.bucketed None", *(f"db.parted p={n}" for n in range(4))}
-
-
-def test_without_a_queue_to_serve_nothing_is_requested(record: Record) -> None:
-    jobs = jobs_of(Upkeep(1, "db", record, cleans=False))
-    assert all(getattr(job, "choice", None) is not CompactionChoice.QUEUED for job in jobs)
-
-
-def test_a_cleaner_cleans_one_table_or_all(record: Record) -> None:
-    found = {job.target for job in jobs_of(Upkeep(1, "db", record, cleans=True))}
-    assert found == {"db.parted", "db.bucketed", "db.*"}
-
-
-def test_a_rebalance_of_an_empty_partition_is_confirmed_without_a_write_id(record: Record) -> None:
-    changes = Changes(1, "db", record)
-    for _ in range(200):
-        task = changes.next()
-        assert task is not None
-        number = task.number or 0
-        plan = changes.plans[number]
-        is_empty = plan.action is Action.REBALANCE and plan.partition == 0
-        changes.done(
-            task,
-            JobResult(
-                kind=plan.action.value,
-                job_key=task.key,
-                status=JobStatus.NOTHING_TO_DO if is_empty else JobStatus.COMMITTED,
-                table=task.job.target,
-                write_ids={} if is_empty else {task.job.target: number},
-            ),
-        )
-    assert changes.idle
-    assert changes.unfinished == []
-    assert not changes.idle & set(changes.commits)
-    assert record.troubles == []
-
-
-def test_a_cleaner_cancels_compactions_of_both_tables_but_not_always(record: Record) -> None:
-    cancelled: list[str] = []
-    jobs = jobs_of(Upkeep(1, "db", record, cleans=True, cancel=cancelled.append))
-    assert 0 < len(cancelled) < len(jobs)
-    assert set(cancelled) == {"db.parted", "db.bucketed"}

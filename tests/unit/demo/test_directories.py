@@ -24,10 +24,6 @@ def test_only_bases_and_deltas_and_their_visible_files_are_counted(tmp_path: Pat
     )
 
 
-def test_a_table_without_a_folder_has_no_directories(tmp_path: Path) -> None:
-    assert DirectoryWatch(tmp_path / "nowhere").look().directories == ()
-
-
 def test_earlier_and_later_pictures_of_the_directories_are_found_by_time(tmp_path: Path) -> None:
     times = iter([10.0, 20.0])
     watch = DirectoryWatch(tmp_path, lambda: next(times))

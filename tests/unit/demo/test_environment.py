@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from demo.environment import MARK, airflow_environment
+from demo.environment import airflow_environment
 from demo.errors import SetupError
 from demo.layout import DemoLayout
 from demo.spark_settings import spark_home
@@ -46,20 +46,6 @@ def test_variables_of_a_different_airflow_or_spark_are_not_inherited(
     environment = environment_of(layout)
     assert "elsewhere" not in json.dumps(environment)
     assert environment["HIVEACID_UNRELATED"] == "kept"
-
-
-def test_the_demos_own_spark_submit_is_first_on_path(layout: DemoLayout) -> None:
-    environment = environment_of(layout)
-    assert environment["PATH"].startswith(f"{layout.spark_programs}:")
-    assert environment["SPARK_HOME"] == str(spark_home(layout))
-    assert environment[MARK] == str(layout.home)
-
-
-def test_the_demo_defines_its_metastore_and_spark_connections(layout: DemoLayout) -> None:
-    environment = environment_of(layout)
-    metastore = json.loads(environment["AIRFLOW_CONN_HIVE_ACID_DEFAULT"])
-    assert metastore == {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": 9083}
-    assert json.loads(environment["AIRFLOW_CONN_SPARK_DEFAULT"])["host"].startswith("local[")
 
 
 def test_a_missing_spark_raises_an_error_that_names_make_setup(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from demo.environment import MARK
-from demo.processes import descendants_of, end_all, processes_of, tasks_of
+from demo.processes import end_all, processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,12 +54,6 @@ def started(program: str, home: Path, *words: str) -> Iterator[subprocess.Popen[
         process.kill()
 
 
-def test_a_process_of_the_demo_is_found_by_its_mark(tmp_path: Path) -> None:
-    with started(_SLEEP, tmp_path) as process:
-        assert [found.pid for found in processes_of(tmp_path)] == [process.pid]
-        assert processes_of(tmp_path / "another") == ()
-
-
 def test_a_process_that_handles_signals_ends_without_a_kill(tmp_path: Path) -> None:
     with started(_SLEEP, tmp_path) as process:
         assert end_all(tmp_path, task_s=1, ask_s=10, grace_s=10) == 1
@@ -93,14 +87,3 @@ def test_a_running_task_is_ended_before_the_component_that_runs_it(tmp_path: Pat
     with started(_TASK, tmp_path, str(order)):
         end_all(tmp_path, task_s=10, ask_s=10, grace_s=5)
     assert order.read_text().split() == ["task", "component"]
-
-
-def test_the_descendants_of_a_process_are_found_at_any_depth(tmp_path: Path) -> None:
-    with started(_TASK, tmp_path, str(tmp_path / "order")) as component:
-        by_pid = {found.pid: found for found in processes_of(tmp_path)}
-        (task,) = tasks_of(tuple(by_pid.values()))
-        worker = by_pid[task.parent_pid]
-        assert worker.parent_pid == component.pid
-        assert {d.pid for d in descendants_of(component.pid, tmp_path)} == {worker.pid, task.pid}
-        assert [d.pid for d in descendants_of(worker.pid, tmp_path)] == [task.pid]
-        end_all(tmp_path, task_s=10, ask_s=10, grace_s=5)

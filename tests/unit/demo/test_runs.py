@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from demo.airflow_api import AirflowApi, Run, Task
-from demo.runs import BOOTSTRAP, CARRIERS, COMPACTION, MERGE, RunLog, why_failed
+from demo.runs import COMPACTION, MERGE, RunLog, why_failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,22 +60,6 @@ def log_of(page: Page) -> tuple[RunLog, list[str]]:
     return RunLog(cast("AirflowApi", page), say=said.append), said
 
 
-def test_a_finished_task_is_logged_once() -> None:
-    page = Page()
-    log, said = log_of(page)
-    page.add(MERGE, "merge", "running")
-    log.look(MERGE)
-    assert said == []
-    page.found.clear()
-    rows = {"inserted": 943, "updated": 838, "deleted": 4}
-    page.add(MERGE, "merge", "success", {"rows": rows, "size_bytes": 2048, "status": "committed"})
-    log.look(MERGE)
-    log.look(MERGE)
-    (line,) = said
-    assert "2013-01-01" in line
-    assert "943 inserted, 838 updated, 4 deleted" in line
-
-
 def test_the_line_of_a_failed_task_says_that_it_has_no_result() -> None:
     page = Page()
     log, said = log_of(page)
@@ -84,28 +68,6 @@ def test_the_line_of_a_failed_task_says_that_it_has_no_result() -> None:
     assert "failed" in said[0]
     assert "no result" in said[0]
     assert log.lines()[0].rows == (0, 0, 0)
-
-
-def test_the_line_of_several_statements_shows_the_last_one() -> None:
-    page = Page()
-    log, said = log_of(page)
-    rows = {"inserted": 16, "updated": 0, "deleted": 0}
-    done = [{"status": "nothing_to_do"}, {"status": "committed", "rows": rows}]
-    page.add(CARRIERS, "count", "success", {"statements": done})
-    log.look(CARRIERS)
-    assert "16 inserted" in said[0]
-    assert "committed" in said[0]
-
-
-def test_lines_are_in_the_order_of_the_runs() -> None:
-    page = Page()
-    log, _ = log_of(page)
-    page.add(COMPACTION, "compact", "success", {"status": "committed"})
-    page.add(MERGE, "merge", "success", {})
-    page.add(BOOTSTRAP, "load_first_day", "success", {})
-    for dag_id in (COMPACTION, MERGE, BOOTSTRAP):
-        log.look(dag_id)
-    assert [line.dag_id for line in log.lines()] == [BOOTSTRAP, MERGE, COMPACTION]
 
 
 def test_a_compaction_is_counted_after_its_cleaning_has_ended() -> None:
@@ -137,14 +99,6 @@ def test_a_compaction_with_nothing_to_do_is_not_counted() -> None:
     page.add(COMPACTION, "clean", "success", {"status": "nothing_to_do"})
     log.look(COMPACTION)
     assert log.compactions() == ()
-
-
-def test_the_sensor_is_not_a_job() -> None:
-    page = Page()
-    log, said = log_of(page)
-    page.add(COMPACTION, "needed", "success")
-    log.look(COMPACTION)
-    assert (said, log.lines()) == ([], ())
 
 
 def test_the_last_error_of_a_run_is_found_in_its_log(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from tests.proofs.matrix.names import (
     OURS,
     READERS,
     TRINO,
-    WRITERS,
 )
 from tests.proofs.matrix.records import Answers, Life, Record, Taken, Wrong, read, write
 from tests.proofs.matrix.report import PAGE, SUPPORT, block, page_lines, support_lines
@@ -39,14 +38,6 @@ def test_both_pages_match_the_record() -> None:
     record = read()
     assert block(SUPPORT) == "\n".join(support_lines(record))
     assert block(PAGE) == "\n".join(page_lines(record))
-
-
-def test_the_page_has_a_line_for_every_kind_and_engine_even_without_a_run() -> None:
-    lines = [line for line in page_lines(Record(lives=(life(),))) if line.startswith("| ")]
-    assert len(lines) == 2 + len(KINDS) * len(WRITERS)
-    assert sum("no run had it yet" in line for line in page_lines(Record(lives=(life(),)))) == 1
-    assert "2 of 2" in lines[2]
-    assert "2 of 2" not in lines[3]
 
 
 def test_our_readers_returned_the_right_rows_after_every_recorded_step() -> None:
