@@ -91,9 +91,6 @@ class AirflowServer:
             metastore_uri: the metastore of the default connection.
             compaction_cron: the schedule of the flights table's compaction.
             settings: environment variables that override those of the demonstration.
-
-        Raises:
-            AirflowServerError: the database could not be created.
         """
         overrides = [f"{name}={value}" for name, value in sorted(settings.items())]
         facts = [metastore_uri, compaction_cron, str(self._layout.dags), *overrides]

@@ -29,11 +29,7 @@ _PARALLELISM: Final = 3
 def airflow_environment(
     layout: DemoLayout, *, port: int, metastore_uri: str, compaction_cron: str
 ) -> dict[str, str]:
-    """Build the complete environment of Airflow's components and their Spark jobs.
-
-    Raises:
-        SetupError: Spark is not installed.
-    """
+    """Build the complete environment of Airflow's components and their Spark jobs."""
     url = f"http://{HOST}:{port}"
     return {
         **_inherited(),

@@ -29,11 +29,7 @@ _SPARK: Final = {
 
 
 def spark_environment(layout: DemoLayout) -> Mapping[str, str]:
-    """Return the environment variables for `spark-submit`, except PATH.
-
-    Raises:
-        SetupError: Spark is not installed.
-    """
+    """Return the environment variables for `spark-submit`, except PATH."""
     python = str(layout.spark_programs / "python")
     options = [*_JAVA, *(f"-D{key}={value}" for key, value in _SPARK.items())]
     return {

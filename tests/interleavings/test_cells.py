@@ -9,9 +9,10 @@ transaction alone.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -27,14 +28,9 @@ from airflow_hiveacid.format.policies import (
 from airflow_hiveacid.jobs.results import JobResult
 from tests.interleavings import readers
 from tests.interleavings.play import Play
-from tests.interleavings.rows import Change, apply
+from tests.interleavings.rows import Change, Rows, apply
 from tests.interleavings.scene import REF, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.interleavings.rows import Rows
-    from tests.interleavings.world import Actor, Border, World
+from tests.interleavings.world import Actor, Border, World
 
 FIRST, SECOND = 0, 1
 CASTS: Final = {

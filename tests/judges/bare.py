@@ -14,16 +14,14 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self
+from types import TracebackType
+from typing import Final, Literal, Self
 
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import LineProcess, Row
 from tests.judges.site import CONF
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
 # A reader that may see every transaction: nothing is open, nothing was aborted.
 _ALL_TXNS: Final = "9223372036854775806:9223372036854775807::"
@@ -114,7 +112,6 @@ class BareReader:
         shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        """Returns the reader."""
         return self
 
     def __exit__(
@@ -123,7 +120,6 @@ class BareReader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes."""
         self.close()
 
 

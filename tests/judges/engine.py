@@ -15,18 +15,16 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from types import TracebackType
+from typing import Any, Literal, Self
 
 from tests.judges.bare import identity_key
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import JudgeError, LineProcess, Row
 from tests.judges.site import CONF, QUERY_BASED_COMPACTION, hive_site
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,6 @@ class SqlEngine:
         shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        """Returns the judge."""
         return self
 
     def __exit__(
@@ -77,7 +74,6 @@ class SqlEngine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes."""
         self.close()
 
 

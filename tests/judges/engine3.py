@@ -7,8 +7,9 @@ Its metastore is inside the process: its compactor wants the metastore's databas
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
@@ -16,9 +17,6 @@ from tests.judges.engine import Engine, table_names
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import JudgeError, LineProcess
 from tests.judges.site import CONF, hive_site
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SETTINGS: Final = {
     "hive.metastore.schema.verification": "false",

@@ -128,7 +128,6 @@ class GoldenCase:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads a case from its folder."""
         facts = json.loads((folder / "case.json").read_text())
         return cls(
             version=facts["hive_version"],

@@ -48,17 +48,14 @@ class PlainCase:
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
         return GOLDEN_PLAIN / self.version / self.name
 
     @property
     def format(self) -> str:
-        """A key of `FORMATS`."""
         return next(name for name in FORMATS if f"_{name}" in self.name)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads one folder."""
         facts = json.loads((folder / "case.json").read_text())
         return cls(
             version=folder.parent.name,
@@ -78,5 +75,4 @@ class PlainCase:
 
 
 def plain_cases() -> list[PlainCase]:
-    """Returns all of them, sorted."""
     return [PlainCase.read(f.parent) for f in sorted(GOLDEN_PLAIN.glob("*/*/case.json"))]

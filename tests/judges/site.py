@@ -6,12 +6,10 @@ hive-site.xml.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.sax.saxutils import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CONF: Final = Path(__file__).resolve().parent / "conf"  # how it logs: to stderr, errors alone
 QUERY_BASED_COMPACTION: Final = {

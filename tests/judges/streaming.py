@@ -13,15 +13,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
 from tests.judges.engine import table_names
 from tests.judges.installation import Judge, installation
 from tests.judges.line_process import LineProcess
 from tests.judges.site import CONF, hive_site
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _JUDGES: Final = {"4.0.1": Judge.HIVE_4, "3.1.3": Judge.ENGINE_3}
 
@@ -65,7 +63,6 @@ class StreamingWriter:
         self._process.kill()
 
     def __enter__(self) -> Self:
-        """Returns the writer."""
         return self
 
     def __exit__(

@@ -13,15 +13,13 @@ Example:
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.judges.engine import SqlEngine
 from tests.judges.installation import InstallationError, Judge, installation
 from tests.judges.line_process import LineProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VERSION: Final = "483"
 _FLAGS: Final = (

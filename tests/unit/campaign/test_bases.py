@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from tests.proofs.campaign.bases import read_bases, was_turned_away_by_first_base
 from tests.proofs.campaign.polls import Poll
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def turned_away(location: str, base: str, *, began_at: float, kind: str | None = None) -> Poll:

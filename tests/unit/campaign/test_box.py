@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.proofs.campaign.box import Box
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_only_complete_answers_are_listed(tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from tests.proofs.campaign.errands import litter, proves, stored_rows
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def make(root: Path, *paths: str) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge
 from tests.proofs.campaign.plans import SPAN, Action, Choice, Plan, Table
 from tests.proofs.campaign.polls import Past, Poll, Row, Seen, digest, keep, load, read_polls
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 PLANS = {
     1: Plan(

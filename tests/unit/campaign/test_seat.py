@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.schedule import Blow, Doom
 from tests.proofs.campaign.seat import Role, Seat
 from tests.proofs.campaign.work import Changes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENDPOINT = MetastoreEndpoint(uris=("thrift://127.0.0.1:9083",))
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec, CompactTablesSpec
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Upkeep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import Job
 
 
 @pytest.fixture

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.proofs.clusters.cells import Cell, keep, page_of, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def cell(area: str, combination: str, note: str = "") -> Cell:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.proofs.clusters.cells import FAILED, NOT_RUN, RAN
 from tests.proofs.clusters.lives import Lives
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _REPORT = """<testsuites><testsuite>
 <testcase name="test_a_life[x]" time="2.4"/>

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from tests.proofs.conflicts.cells import OTHERWISE, Seen, expected, is_right
-from tests.proofs.conflicts.report import block, every_cell, lines, read
+from tests.proofs.conflicts.report import MARK, PAGE, every_cell, lines, read
+from tests.support.documents import between
 
 
 def test_the_page_matches_the_recorded_outcomes() -> None:
-    assert block() == "\n".join(lines(read())).strip()
+    assert between(PAGE.read_text(), MARK) == "\n".join(lines(read())).strip()
 
 
 def test_every_pair_has_run_on_both_metastores_with_the_expected_outcome() -> None:

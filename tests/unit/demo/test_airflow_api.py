@@ -2,20 +2,17 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from demo.airflow_api import AirflowApi, Run
 from demo.errors import AirflowApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOKEN = "Bearer t0"
 RUN = {

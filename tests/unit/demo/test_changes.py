@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +17,6 @@ from demo.changes import (
     first_days,
     read_flights,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = date(2013, 1, 11)
 

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from demo.directories import DirectorySize, DirectoryWatch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def make(folder: Path, **files: int) -> None:

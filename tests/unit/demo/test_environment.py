@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from demo.environment import airflow_environment
 from demo.errors import SetupError
 from demo.layout import DemoLayout
 from demo.spark_settings import spark_home
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

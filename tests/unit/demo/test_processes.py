@@ -4,15 +4,12 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from demo.environment import MARK
 from demo.processes import end_all, processes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 _DEAF = (

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 from demo.airflow_api import AirflowApi, Run, Task
 from demo.runs import COMPACTION, MERGE, RunLog, why_failed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

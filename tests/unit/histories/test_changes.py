@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories import changes
 from tests.proofs.histories.life import Life
 from tests.proofs.histories.world import Fate, World
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROPERTY = 536870912  # of bucket 0, statement 0
 

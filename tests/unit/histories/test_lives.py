@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.proofs.histories import readers
 from tests.proofs.histories.life import Life
 from tests.proofs.histories.world import Fate, World
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.promise("R1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +18,8 @@ from tests.proofs.matrix.names import (
     TRINO,
 )
 from tests.proofs.matrix.records import Answers, Life, Record, Taken, Wrong, read, write
-from tests.proofs.matrix.report import PAGE, SUPPORT, block, page_lines, support_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.proofs.matrix.report import MARK, PAGE, SUPPORT, page_lines, support_lines
+from tests.support.documents import between
 
 PLAIN = KINDS[0].name
 BUCKETS = KINDS[2].name
@@ -36,8 +34,8 @@ def life(writer: str = OURS, kind: str = PLAIN, **answers: Answers) -> Life:
 
 def test_both_pages_match_the_record() -> None:
     record = read()
-    assert block(SUPPORT) == "\n".join(support_lines(record))
-    assert block(PAGE) == "\n".join(page_lines(record))
+    assert between(SUPPORT.read_text(), MARK) == "\n".join(support_lines(record))
+    assert between(PAGE.read_text(), MARK) == "\n".join(page_lines(record))
 
 
 def test_our_readers_returned_the_right_rows_after_every_recorded_step() -> None:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format.table import Column
 from tests.judges.line_process import JudgeError
 from tests.proofs.matrix import course
 from tests.proofs.matrix.course import Ground, _blind, _HalfDoneError, _taken
 from tests.proofs.matrix.explanations import BLIND, is_explained
-from tests.proofs.matrix.kinds import EXTRA, KINDS
+from tests.proofs.matrix.kinds import EXTRA, KINDS, Kind, Row
 from tests.proofs.matrix.life import NotHereError, Step
 from tests.proofs.matrix.names import ARROW, HIVE_3, HIVE_4, NATIVE, OURS, TRINO
 from tests.proofs.matrix.readers import NotReadHereError, as_rows
 from tests.proofs.matrix.records import Answers, Life, Taken, Wrong
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.format.table import Column
-    from tests.proofs.matrix.kinds import Kind, Row
 
 WRONG = Wrong(step="DELETE", text="3 of 2 rows", has_more=True)
 
