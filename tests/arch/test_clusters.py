@@ -20,7 +20,8 @@ from tests.proofs.clusters.cells import (
     page_of,
     read,
 )
-from tests.proofs.clusters.overview import LOGINS, SPARKS, Place, overview_of, put_between
+from tests.proofs.clusters.overview import LOGINS, SPARKS, Place, overview_of
+from tests.support.documents import put_between
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def _cell(name: str, area: str = "a", *, outcome: str = RAN, place: Place | None
 def test_the_support_table_and_the_clusters_page_match_the_recorded_results() -> None:
     found = read()
     support = files.SUPPORT.read_text()
-    assert put_between(support, overview(found)) == support
+    assert put_between(support, files.MARK, overview(found)) == support
     assert page_of(found) == files.PAGE.read_text()
 
 

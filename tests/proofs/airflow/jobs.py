@@ -68,7 +68,6 @@ class Job:
 
     @classmethod
     def start(cls, site: Site, dag_id: str) -> Job:
-        """Start a run of a DAG."""
         _create_tables(site)
         api, run_id = site.api, uuid.uuid4().hex[:12]
         until(f"DAG {dag_id}", lambda: dag_id in api.dag_ids())

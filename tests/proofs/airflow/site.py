@@ -84,11 +84,7 @@ class Site:
         self.await_health()
 
     def await_health(self) -> None:
-        """Wait until every component is healthy.
-
-        Raises:
-            DemoError: a component ended, or was not healthy in time.
-        """
+        """Wait until every component is healthy."""
         self.airflow.await_health(LIMIT_S)
 
     def kill(self, component: str, *, with_children: bool = True) -> None:

@@ -55,7 +55,6 @@ class Watched:
         self.site.tables.write_text(json.dumps(listed))
 
     def write(self, name: str, deltas: int = 1) -> None:
-        """Write deltas to a table."""
         for _ in range(deltas):
             self.site.warehouse.delta(self.tables[name], 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
@@ -16,10 +16,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, CompactTablesSpec, RebalanceSpec
-
-if TYPE_CHECKING:
-    from tests.proofs.campaign.record import Record
-    from tests.proofs.campaign.work import Task
+from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.work import Task
 
 _FORESEEN: Final = (FencedError, CommitStateUnknownError)
 

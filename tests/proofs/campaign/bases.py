@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from tests.proofs.campaign.polls import Poll
+from tests.proofs.campaign.polls import Poll
 
 _TURNED_AWAY: Final = re.compile(
     r"^(?P<location>.*): not enough history .* is (?P<base>base_\d+)\."
@@ -35,7 +33,6 @@ class WrittenBase:
 
 
 def read_bases(answers: Iterable[Path]) -> list[WrittenBase]:
-    """Return the bases of all answered compactions."""
     return [base for file in answers for base in _bases(file)]
 
 

@@ -6,14 +6,10 @@ Files outlive a killed process, and record what it was asked and what it answere
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from airflow_hiveacid.jobs.results import JobResult
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.specs.job import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +51,6 @@ class Box:
         return self.folder / f"answer-{attempt}.json"
 
     def give(self, spec: JobSpec) -> None:
-        """Submit a job."""
         scratch = self.folder / "job.new"
         scratch.write_text(spec.dump(), encoding="utf-8")
         scratch.replace(self.folder / "job.json")

@@ -9,12 +9,10 @@ import gzip
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Final
 
 Row = tuple[int | str, ...]
 """A row of one of the campaign's tables: ID, value, change, and the partition if it has one."""
@@ -60,7 +58,6 @@ class Poll:
     error: tuple[str, str] | None = None
 
     def line(self) -> str:
-        """Return the poll as one line."""
         return json.dumps(asdict(self)) + "\n"
 
 
@@ -81,7 +78,6 @@ def keep(folder: Path, rows: Sequence[Row]) -> str:
 
 
 def load(folder: Path, name: str) -> list[Row]:
-    """Return kept rows."""
     text = gzip.decompress((folder / f"{name}.json.gz").read_bytes())
     return [tuple(row) for row in json.loads(text)]
 

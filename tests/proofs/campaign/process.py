@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.local.processes.process import Command, spawn
 from tests.proofs.campaign.box import Box
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _PROC: Final = Path("/proc")
 _SESSION: Final = 3  # in /proc/PID/stat, counted after the closing bracket of the name
@@ -49,7 +47,6 @@ class CampaignProcess:
 
     @property
     def is_gone(self) -> bool:
-        """True if every process is gone."""
         return self.has_ended and not self._session()
 
     def kill(self) -> None:

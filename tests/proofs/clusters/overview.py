@@ -8,10 +8,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 SPARKS: Final = (
     "local",
@@ -24,8 +22,6 @@ SPARKS: Final = (
 LOGINS: Final = ("none", "Kerberos", "token", "password", "JWT")
 STORES: Final = ("disk", "HDFS", "HDFS behind Kerberos", "S3")
 
-_BEGIN: Final = "<!-- clusters: written by `make clusters` -->\n"
-_END: Final = "<!-- end of clusters -->"
 _NOT_RUN: Final = "not run"
 
 
@@ -62,16 +58,3 @@ def _text(went: dict[Place, bool], spark: str, store: str) -> str:
         if (place := Place(spark, login, store)) in went
     ]
     return "; ".join(told) or _NOT_RUN
-
-
-def put_between(text: str, table: str) -> str:
-    """Return a text with the table between its marks.
-
-    Raises:
-        ValueError: the text has no marks.
-    """
-    head, begin, rest = text.partition(_BEGIN)
-    _, end, tail = rest.partition(_END)
-    if not begin or not end:
-        raise ValueError("the marks of the table are missing")
-    return f"{head}{begin}\n{table}\n{end}{tail}"

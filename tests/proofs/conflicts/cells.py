@@ -10,9 +10,10 @@ from __future__ import annotations
 import enum
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
@@ -30,17 +31,13 @@ from airflow_hiveacid.format.policies import (
 from airflow_hiveacid.format.rivals import foreign_write_of
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.metastore.transactions.fencing import job_digest
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 _PATIENCE_S: Final = 120.0
 _PAUSE_S: Final = 0.25

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.proofs.differential.engines import ROWS, Refusal, Values
+from tests.proofs.differential.engines import ROWS, Answer, Form, Refusal, Values
+from tests.proofs.differential.expressions import Node
 from tests.proofs.differential.values import BROKEN, Value, same
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.proofs.differential.engines import Answer, Form
-    from tests.proofs.differential.expressions import Node
 
 _WORD: Final = re.compile(r"(?<![\w'])[a-z_]+(?![\w'(])")
 # The answers of these functions have no order.
@@ -72,7 +68,6 @@ class Seen:
     their_kind: str = ""
 
     def values(self) -> Iterator[Value]:
-        """Yield the values of all arguments."""
         for argument in self.arguments:
             yield from argument
 

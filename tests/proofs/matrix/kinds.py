@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 Value = int | str | None
 Row = tuple[Value, ...]
@@ -81,7 +79,6 @@ class Kind:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The data columns."""
         return COLUMNS
 
     @property

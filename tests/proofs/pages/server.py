@@ -122,9 +122,6 @@ class Airflow:
         """Run the API server in the `with` block.
 
         `public_role` is FAB's role of users who are not logged in.
-
-        Raises:
-            RuntimeError: the server ended, or did not answer in time.
         """
         self.base_path, self._public_role = base_path, public_role
         with (self.home / "api-server.log").open("ab") as log:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from random import Random  # noqa: TC003 - a type of the dataclass
-from threading import Event  # noqa: TC003 - a type of the dataclass
+from random import Random
+from threading import Event
 from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -72,8 +72,7 @@ class Reader(Protocol):
     """One way to read a table."""
 
     @property
-    def name(self) -> str:
-        """The name in messages."""
+    def name(self) -> str: ...
 
     def read(self, table: Table) -> tuple[Sums, ValidWriteIdList | None]:
         """Return the sums, and the snapshot if it is known."""
@@ -97,7 +96,6 @@ class Looking:
             self.over.wait(_PAUSE_S)
 
     def look(self, table: Table) -> None:
-        """Read one table."""
         before, began_s = len(table.states), time.time()
         try:
             sums, write_ids = self.reader.read(table)
@@ -164,7 +162,6 @@ class SqlReader:
     with_rows: bool = False
 
     def read(self, table: Table) -> tuple[Sums, ValidWriteIdList | None]:
-        """Read the table with one query."""
         if self.with_rows:
             rows = self.engine.execute(f"select id, v, note from {table.name}")
             return _sums([(row[0], row[1], row[2]) for row in rows]), None

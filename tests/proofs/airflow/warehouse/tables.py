@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass, field
-from random import Random  # noqa: TC003 - a type of the dataclass
+from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
@@ -105,7 +105,6 @@ class Table:
 
     @property
     def name(self) -> str:
-        """The full name."""
         return str(self.info.ref)
 
     @property
@@ -138,7 +137,6 @@ class Table:
         return Change(inserted=inserted, updated=updated)
 
     def record(self, change: Change, write_id: WriteId | None) -> None:
-        """Record a committed change."""
         found = self.states[-1][1] if self.states else Sums()
         old = [(one, self.rows.pop(one)) for one in (*change.updated, *change.deleted)]
         new = [*change.updated.items(), *change.inserted.items()]

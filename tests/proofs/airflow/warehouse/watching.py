@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event  # noqa: TC003 - a type of the dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.state.acid_state import resolve
@@ -59,7 +59,6 @@ def measure(client: MetastorePort, tables: Sequence[Table]) -> Measured:
 
 
 def pieces(tables: Sequence[Table]) -> Iterator[tuple[Table, PartitionInfo]]:
-    """Yield each table with each of its partitions."""
     return ((table, partition) for table in tables for partition in table.partitions)
 
 

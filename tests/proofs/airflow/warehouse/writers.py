@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from threading import Event  # noqa: TC003 - a type of the dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
@@ -71,8 +71,6 @@ _BUSY: Final = 6
 
 
 class Writer(Protocol):
-    """One route."""
-
     def write(self, table: Table, change: Change) -> WriteId | None:
         """Commit a change; return its write ID if it is known."""
 
