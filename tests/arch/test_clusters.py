@@ -11,16 +11,19 @@ import pytest
 from tests.proofs.clusters import cells as files
 from tests.proofs.clusters.cells import (
     FAILED,
+    LOGINS,
     NOT_RUN,
     RAN,
+    SPARKS,
     Cell,
+    Place,
     drop_others,
     keep,
     overview,
+    overview_of,
     page_of,
     read,
 )
-from tests.proofs.clusters.overview import LOGINS, SPARKS, Place, overview_of
 from tests.support.documents import put_between
 
 if TYPE_CHECKING:

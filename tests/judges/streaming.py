@@ -13,7 +13,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from tests.judges.engine import table_names
@@ -65,12 +64,7 @@ class StreamingWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kills the process if it still runs."""
         self.kill()
         self._process.close()

@@ -30,7 +30,7 @@ from spark_apps.delete import delete
 from spark_apps.insert import insert
 from spark_apps.merge import merge
 from spark_apps.update import update
-from tests.proofs.campaign.box import Box
+from tests.proofs.campaign.process import Box
 
 _JOB_FUNCTIONS: Final[Mapping[str, JobFunction]] = {
     "clean": clean,

@@ -24,16 +24,21 @@ from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compa
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.versions.keeping import keep_no_more
-from tests.proofs.campaign.bases import WrittenBase, read_bases, was_turned_away_by_first_base
-from tests.proofs.campaign.box import Box
 from tests.proofs.campaign.errands import litter, tidy_up, warm_up
 from tests.proofs.campaign.ground import HOUSEKEEPING_S, Ground
 from tests.proofs.campaign.hive_reader import HiveOptions, rows_by_hive
 from tests.proofs.campaign.looking import Reader, from_files
 from tests.proofs.campaign.oracle import History, Violation, compare, judge
 from tests.proofs.campaign.plans import Table
-from tests.proofs.campaign.polls import Poll, load, read_polls
-from tests.proofs.campaign.process import CampaignProcess
+from tests.proofs.campaign.polls import (
+    Poll,
+    WrittenBase,
+    load,
+    read_bases,
+    read_polls,
+    was_turned_away_by_first_base,
+)
+from tests.proofs.campaign.process import Box, CampaignProcess
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.schedule import CLEANER, COMPACTOR, doom, incidents, reader_doom
 from tests.proofs.campaign.seat import Role, Seat

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE
+from demo.environment import spark_environment, spark_home
 from demo.layout import REPOSITORY, DemoLayout
-from demo.spark_settings import spark_environment, spark_home
 from tests.proofs.campaign.process import CampaignProcess
 
 FOLDER: Final = REPOSITORY / "build" / "campaign"

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from tests.proofs.clusters.overview import Place, overview_of
 from tests.support.documents import DOCS, put_between, table_line
 
 JSON: Final = DOCS / "clusters.json"
@@ -190,3 +189,61 @@ def page_of(cells: Iterable[Cell]) -> str:
         texts = (name, cell.version, cell.outcome, cell.note or _NOTHING_MORE)
         lines.append(table_line(*texts) + "\n")
     return "".join([*lines, _TAIL])
+
+
+# ---- the table of support.md ---------------------------------------------------------------------
+
+
+SPARKS: Final = (
+    "local",
+    "standalone, client",
+    "YARN, client",
+    "YARN, cluster",
+    "Kubernetes, client",
+    "Kubernetes, cluster",
+)
+LOGINS: Final = ("none", "Kerberos", "token", "password", "JWT")
+STORES: Final = ("disk", "HDFS", "HDFS behind Kerberos", "S3")
+
+_NOT_RUN: Final = "not run"
+
+
+class Place(NamedTuple):
+    """The place of a job: one of `SPARKS`, of `LOGINS` and of `STORES`."""
+
+    spark: str
+    login: str
+    store: str
+
+
+def overview_of(found: Iterable[tuple[Place, bool]]) -> str:
+    """Return the table of places where a job ran as expected; one failure counts as failure.
+
+    Example:
+        >>> ran = [(Place("local", "none", "disk"), True)]
+        >>> ran.append((Place("local", "Kerberos", "disk"), False))
+        >>> overview_of(ran).splitlines()[2]
+        '| local | none; Kerberos: failed | not run | not run | not run |'
+
+    Raises:
+        ValueError: a place is not in the table.
+    """
+    went: dict[Place, bool] = {}
+    for place, is_well in found:
+        if place.spark not in SPARKS or place.login not in LOGINS or place.store not in STORES:
+            raise ValueError(f"{place} has no place in the table")
+        went[place] = went.get(place, True) and is_well
+    lines = [f"| Spark | {' | '.join(STORES)} |", "|---" * (1 + len(STORES)) + "|"]
+    for spark in SPARKS:
+        texts = [_text(went, spark, store) for store in STORES]
+        lines.append(f"| {' | '.join((spark, *texts))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _text(went: dict[Place, bool], spark: str, store: str) -> str:
+    told = [
+        login if went[place] else f"{login}: failed"
+        for login in LOGINS
+        if (place := Place(spark, login, store)) in went
+    ]
+    return "; ".join(told) or _NOT_RUN

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.contract.stores.mini_hdfs import VERSION
-from tests.proofs.clusters.cells import Cell
+from tests.proofs.clusters.cells import Cell, Place
 from tests.proofs.clusters.lives import Lives
-from tests.proofs.clusters.overview import Place
 
 _GUIDES: Final = "tests/airflow/test_guides.py"
 _KERBEROS: Final = ("Kerberos", "HDFS behind Kerberos")

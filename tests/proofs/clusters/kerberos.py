@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.contract.stores.mini_hdfs import VERSION
-from tests.proofs.clusters.cells import FAILED, REFUSED, Cell, Trial, tried
+from tests.proofs.clusters.cells import FAILED, REFUSED, Cell, Place, Trial, tried
 from tests.proofs.clusters.lives import Lives
-from tests.proofs.clusters.overview import Place
 from tests.support.kerberos_lab import USER, Ended, KerberosLab
 from tests.support.kubernetes_cluster import KubernetesCluster
 from tests.support.spark_submit import SPARK_HOME

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.proofs.clusters.cells import FAILED, NOT_RUN, RAN, Cell
-from tests.proofs.clusters.overview import Place
+from tests.proofs.clusters.cells import FAILED, NOT_RUN, RAN, Cell, Place
 from tests.support.documents import ROOT
 
 

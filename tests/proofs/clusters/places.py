@@ -25,8 +25,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.stores.mini_hdfs import MiniHdfs
-from tests.proofs.clusters.cells import Cell, Trial, tried
-from tests.proofs.clusters.overview import Place
+from tests.proofs.clusters.cells import Cell, Place, Trial, tried
 from tests.support.kubernetes_cluster import KubernetesCluster
 from tests.support.login_cases import CASES
 from tests.support.login_lab import V4, LoginLab, environ

@@ -16,10 +16,9 @@ from typing import Final
 from unittest.mock import patch
 
 from tests.proofs.clusters import s3_engines
-from tests.proofs.clusters.cells import Cell, Trial, tried
+from tests.proofs.clusters.cells import Cell, Place, Trial, tried
 from tests.proofs.clusters.costs import PARTITIONS, THREADS, bytes_beside_a_disk, listed
 from tests.proofs.clusters.lives import Lives, campaign
-from tests.proofs.clusters.overview import Place
 from tests.proofs.clusters.s3_lists import TABLE, listing_server
 from tests.support.s3_lab import MotoS3
 

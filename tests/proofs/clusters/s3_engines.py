@@ -30,8 +30,7 @@ from tests.judges.trino import TrinoJudge, why_not
 from tests.proofs.clusters.cells import FAILED, RAN, Cell
 from tests.proofs.matrix.course import Ground, lead
 from tests.proofs.matrix.explanations import explanation, is_explained
-from tests.proofs.matrix.kinds import KINDS, Kind
-from tests.proofs.matrix.names import ALTERNATING, HIVE_4, OURS, TRINO
+from tests.proofs.matrix.kinds import ALTERNATING, HIVE_4, KINDS, OURS, TRINO, Kind
 from tests.proofs.matrix.readers import (
     ArrowReader,
     BareHiveReader,

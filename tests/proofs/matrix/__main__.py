@@ -24,9 +24,8 @@ from tests.judges.trino import TrinoJudge, why_not
 from tests.proofs.matrix import records
 from tests.proofs.matrix.course import Ground, lead
 from tests.proofs.matrix.explanations import is_explained
-from tests.proofs.matrix.kinds import KINDS, Kind
+from tests.proofs.matrix.kinds import ALTERNATING, HIVE_3, HIVE_4, KINDS, OURS, TRINO, WRITERS, Kind
 from tests.proofs.matrix.life import Writer
-from tests.proofs.matrix.names import ALTERNATING, HIVE_3, HIVE_4, OURS, TRINO, WRITERS
 from tests.proofs.matrix.readers import (
     ArrowReader,
     BareHiveReader,

@@ -16,9 +16,18 @@ from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine
 from tests.judges.line_process import JudgeError
 from tests.proofs.matrix.explanations import BLIND, explanation
-from tests.proofs.matrix.kinds import KINDS, Flat, Kind, Row
+from tests.proofs.matrix.kinds import (
+    ALTERNATING,
+    HIVE_3,
+    HIVE_4,
+    KINDS,
+    NATIVE,
+    OURS,
+    Flat,
+    Kind,
+    Row,
+)
 from tests.proofs.matrix.life import NotHereError, Rows, Step, Writer, life
-from tests.proofs.matrix.names import ALTERNATING, HIVE_3, HIVE_4, NATIVE, OURS
 from tests.proofs.matrix.readers import NativeReader, NotReadHereError, Reader, as_rows, misplaced
 from tests.proofs.matrix.records import Answers, Life, Taken, Wrong
 from tests.proofs.matrix.writers import Hive3Writer, HiveWriter, Table

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.proofs.matrix.kinds import KINDS, Flat, Kind
+from tests.proofs.matrix.kinds import HIVE_3, HIVE_3_READER, HIVE_4, KINDS, TRINO, Flat, Kind
 from tests.proofs.matrix.life import life as steps_of
-from tests.proofs.matrix.names import HIVE_3, HIVE_3_READER, HIVE_4, TRINO
 from tests.proofs.matrix.records import Life, Wrong
 
 _DELETES: Final = (

@@ -27,8 +27,7 @@ from tests.judges.bare import BareReader
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
 from tests.judges.trino import TrinoJudge
-from tests.proofs.matrix.kinds import Row, canonical
-from tests.proofs.matrix.names import ARROW, HIVE_3_READER, HIVE_4, NATIVE, TRINO
+from tests.proofs.matrix.kinds import ARROW, HIVE_3_READER, HIVE_4, NATIVE, TRINO, Row, canonical
 from tests.proofs.matrix.writers import Table
 
 # From a file `bucket_00000_0`, since Hive 3.1 takes the text after "bucket_" for a number.

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tests.proofs.matrix.kinds import KINDS
-from tests.proofs.matrix.names import WRITERS
+from tests.proofs.matrix.kinds import KINDS, WRITERS
 from tests.support.documents import DOCS
 
 FILE: Final = DOCS / "interop.json"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.proofs.matrix.explanations import explanation, failure, misplacement
-from tests.proofs.matrix.names import (
+from tests.proofs.matrix.kinds import (
     ALTERNATING,
     ARROW,
     HIVE_3,

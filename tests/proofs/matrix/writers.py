@@ -18,9 +18,8 @@ from tests.judges.engine import HiveJudge, SqlEngine
 from tests.judges.engine3 import Hive3Engine
 from tests.judges.line_process import JudgeError
 from tests.judges.trino import TrinoJudge
-from tests.proofs.matrix.kinds import EXTRA, Kind, Row
+from tests.proofs.matrix.kinds import ALTERNATING, EXTRA, HIVE_3, HIVE_4, OURS, TRINO, Kind, Row
 from tests.proofs.matrix.life import NotHereError
-from tests.proofs.matrix.names import ALTERNATING, HIVE_3, HIVE_4, OURS, TRINO
 from tests.support.spark_lab import Lab
 
 _GZIP: Final = (
@@ -124,7 +123,6 @@ class OurWriter:
         self._try(lambda lab, t: lab.compact(t, CompactionChoice.MINOR))
 
     def major(self) -> None:
-
         def both(lab: Lab, name: str) -> None:
             lab.compact(name, CompactionChoice.MAJOR)
             lab.clean(name)

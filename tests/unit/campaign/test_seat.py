@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from tests.proofs.campaign.box import Box
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec, CompactTablesSpec
+from tests.proofs.campaign.process import Box
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.schedule import Blow, Doom
 from tests.proofs.campaign.seat import Role, Seat
-from tests.proofs.campaign.work import Changes
+from tests.proofs.campaign.work import Changes, Upkeep
 
 ENDPOINT = MetastoreEndpoint(uris=("thrift://127.0.0.1:9083",))
 
@@ -231,3 +233,35 @@ def test_a_closed_seat_starts_no_new_driver(tmp_path: Path) -> None:
     place.pass_to(2.0)
     assert len(place.processes) == 1
     assert place.seat.is_gone
+
+
+def test_only_complete_answers_are_listed(tmp_path: Path) -> None:
+    box = Box(folder=tmp_path)
+    box.answer_of("1-a").write_text("{}")
+    box.say_answered("1-a")
+    box.answer_of("1-b").touch()  # its process was killed
+    assert box.answers() == [tmp_path / "answer-1-a.json"]
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    return Record(version="4.0.1", file=tmp_path / "events.jsonl", say=lambda _: None)
+
+
+def jobs_of(upkeep: Upkeep) -> list[Job]:
+    return [task.job for _ in range(200) if (task := upkeep.next()) is not None]
+
+
+def test_a_compactor_serves_each_request_that_it_has_made(record: Record) -> None:
+    requested: list[str] = []
+    upkeep = Upkeep(
+        1, "db", record, cleans=False, request=lambda t, p: requested.append(f"{t} {p}")
+    )
+    jobs = [job for job in jobs_of(upkeep) if isinstance(job, CompactSpec | CompactTablesSpec)]
+    choices = Counter((type(job), job.choice) for job in jobs)
+    queued = [n for (_, choice), n in choices.items() if choice is CompactionChoice.QUEUED]
+    assert len(requested) == sum(queued)
+    assert choices[CompactTablesSpec, CompactionChoice.QUEUED]
+    assert choices[CompactTablesSpec, CompactionChoice.AUTO]
+    assert {job.choice for job in jobs if isinstance(job, CompactSpec)} == set(CompactionChoice)
+    assert set(requested) == {"db.bucketed None", *(f"db.parted p={n}" for n in range(4))}

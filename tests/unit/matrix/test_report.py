@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.proofs.matrix.explanations import explanation, is_explained
-from tests.proofs.matrix.kinds import KINDS
-from tests.proofs.matrix.names import (
+from tests.proofs.matrix.kinds import (
     HIVE_3,
     HIVE_3_READER,
     HIVE_4,
+    KINDS,
     NATIVE,
     OURS,
     READERS,

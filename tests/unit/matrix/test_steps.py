@@ -13,9 +13,19 @@ from tests.judges.line_process import JudgeError
 from tests.proofs.matrix import course
 from tests.proofs.matrix.course import Ground, _blind, _HalfDoneError, _taken
 from tests.proofs.matrix.explanations import BLIND, is_explained
-from tests.proofs.matrix.kinds import EXTRA, KINDS, Kind, Row
+from tests.proofs.matrix.kinds import (
+    ARROW,
+    EXTRA,
+    HIVE_3,
+    HIVE_4,
+    KINDS,
+    NATIVE,
+    OURS,
+    TRINO,
+    Kind,
+    Row,
+)
 from tests.proofs.matrix.life import NotHereError, Step
-from tests.proofs.matrix.names import ARROW, HIVE_3, HIVE_4, NATIVE, OURS, TRINO
 from tests.proofs.matrix.readers import NotReadHereError, as_rows
 from tests.proofs.matrix.records import Answers, Life, Taken, Wrong
 

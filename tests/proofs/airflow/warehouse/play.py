@@ -25,8 +25,8 @@ from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.txn_values import TxnState
+from demo.environment import spark_environment, spark_home
 from demo.runs import why_failed
-from demo.spark_settings import spark_environment, spark_home
 from tests.judges.engine import HiveJudge
 from tests.judges.site import QUERY_BASED_COMPACTION
 from tests.judges.trino import TrinoJudge
