@@ -5,8 +5,7 @@ import subprocess
 import sys
 import time
 
-from tests.proofs.bench.meter import Meter
-from tests.proofs.bench.processes import Process, cpu_seconds, peak_bytes, running, tree
+from tests.proofs.bench.meter import Meter, Process, cpu_seconds, peak_bytes, running, tree
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
