@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from airflow_hiveacid.local.errors import LocalServerError
 from demo.errors import DemoError
@@ -20,9 +21,6 @@ from tests.proofs.airflow.rows import Row, keep
 from tests.proofs.airflow.site import NotSeenError, Site, site
 from tests.proofs.airflow.warehouse.play import warehouse
 from tests.proofs.programs import clocked, refuse_unknown, working_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 PLAYS: Final[Mapping[str, Callable[[Site], Iterator[Row]]]] = {
     "slots": jobs.slots,

@@ -6,14 +6,12 @@ A run replaces the rows of the plays that it has run and leaves the others.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.support.documents import DOCS, table_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 JSON: Final = DOCS / "airflow-kills.json"
 PAGE: Final = DOCS / "airflow-kills.md"

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from threading import Event
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
+
+import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.plain.scan import scan_plain
-from tests.proofs.airflow.warehouse.tables import COLUMNS, SUMS, Sums
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-    from airflow_hiveacid.metastore.port import MetastorePort
-    from tests.judges.engine import SqlEngine
-    from tests.proofs.airflow.warehouse.tables import Table
+from tests.judges.engine import SqlEngine
+from tests.proofs.airflow.warehouse.tables import COLUMNS, SUMS, Sums, Table
 
 TRINO: Final = "Trino"
 _PAUSE_S: Final = 0.2

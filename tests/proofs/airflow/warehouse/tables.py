@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from airflow_hiveacid.format.ids import WriteId
-    from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 DB: Final = "sales"
 """The database whose tables `compact_warehouse` compacts without other parameters."""
