@@ -137,11 +137,8 @@ def change_of(play: Play, number: int) -> Change:
 def check(play: Play, wanted: ConflictOutcome, seen: Rows, *, gives_way: bool = False) -> None:
     """See that this is what has become of the two.
 
-    Args:
-        play: the two.
-        wanted: what has to have become of them.
-        seen: the rows when both were through.
-        gives_way: whether the first one let the second one end before it.
+    `seen` are the rows when both were through; with `gives_way`, the first one let the second one
+    end before it.
     """
     numbers = (SECOND, FIRST) if gives_way else (FIRST, SECOND)
     first, second = (play.world.actors[number] for number in numbers)

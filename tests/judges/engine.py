@@ -97,10 +97,8 @@ class HiveJudge(Engine):
 
     Args:
         metastore_uri: `thrift://HOST:PORT` of a 4.0.1 metastore.
-        timezone: Default time zone of the process.
         settings: Hive settings that win over those of `site.py`.
         jars: What it needs besides, such as clients of other stores.
-        heap_mb: Its heap.
     """
 
     def __init__(
@@ -135,11 +133,8 @@ class HiveJudge(Engine):
     ) -> CompactionOutcome:
         """Queues a compaction and runs Hive's worker once, on this request alone.
 
-        Args:
-            table: `db.table`.
-            partition: `p=x/q=y`, or None.
-            kind: Minor or major.
-            query_based: By a query in Tez's local mode instead of map-reduce.
+        The partition is `p=x/q=y`, or None. `query_based` means by a query in Tez's local mode
+        instead of map-reduce.
 
         Raises:
             JudgeError: The compaction failed.

@@ -30,10 +30,6 @@ class Hive3Engine(Engine):
     """Hive 3.1.3 in a process of its own. Not for several threads at once.
 
     Its tables vanish with it.
-
-    Args:
-        timezone: Default time zone of the process.
-        heap_mb: Its heap.
     """
 
     def __init__(self, *, timezone: str = "UTC", heap_mb: int = 1024) -> None:

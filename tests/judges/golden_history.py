@@ -29,10 +29,8 @@ class History:
     """One case.
 
     Attributes:
-        name: Of its folder.
         note: What is special about the directory.
         steps: See the module.
-        versions: Of Hive that it is made with.
         snapshots: Whether the case also says what other readers see: every lower high watermark,
             and every single write ID aborted.
     """

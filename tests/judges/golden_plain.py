@@ -27,12 +27,9 @@ class PlainCase:
     """One directory.
 
     Attributes:
-        version: Of the Hive that wrote it.
         name: Of the folder; it ends with the format, and perhaps with the writer's time zone.
         columns: Names and Hive types, without partition columns.
         partitions: Values and directories, the latter relative to the table's; empty without any.
-        write_ids: The valid write ID list of a reader, in Hive's text.
-        txns: The valid transaction list, in Hive's text.
         steps: How it was made, as in `tools/golden_plain.py`.
         rows: `[column, ..., partition column, ...]`, sorted by their JSON text.
     """

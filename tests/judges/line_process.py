@@ -34,8 +34,7 @@ _LOG_LINES: Final = 30
 class JudgeError(Exception):
     """Hive refused or failed a request.
 
-    Attributes:
-        kind: Java class of the exception, empty when the process itself ended.
+    `kind` is the Java class of the exception, empty when the process itself ended.
     """
 
     def __init__(self, message: str, *, kind: str = "") -> None:

@@ -76,9 +76,7 @@ _FIXED: Final = {
 def hive_site(work_dir: Path, settings: Mapping[str, str]) -> str:
     """Returns hive-site.xml; the given settings win.
 
-    Args:
-        work_dir: Everything temporary goes below it.
-        settings: Further settings, `hive.metastore.uris` among them.
+    Everything temporary goes below `work_dir`. `hive.metastore.uris` is among the settings.
     """
     values = {
         **_FIXED,

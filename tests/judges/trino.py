@@ -42,9 +42,7 @@ class TrinoJudge(SqlEngine):
     """Trino in a process of its own. Not for several threads at once.
 
     Args:
-        metastore_uri: `thrift://HOST:PORT`.
         properties: Further ones of the catalog; no secrets, which are in nobody's arguments.
-        heap_mb: Its heap.
     """
 
     def __init__(

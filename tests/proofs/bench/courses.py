@@ -61,12 +61,9 @@ class Options:
     """The command's options.
 
     Attributes:
-        system: The system of this process.
         peers: Other systems, each measured in its own process.
-        sizes: The rows of the main course.
-        scale: The scale of the sizes of cliffs and compactions.
+        sizes: The rows of the main course; cliffs and compactions have a scale.
         parts: The parts of the course to measure; empty means all.
-        strength: The repetitions, threads and memory.
         records: The file of raw figures, which other parts of the course share.
     """
 
@@ -270,9 +267,7 @@ class Course:
     Attributes:
         measure: Measures, writes the raw figures and returns them.
         records: The file of raw figures.
-        read: Reads them.
         shown: Returns what is shown of them: a pair for each case, or each finding.
-        grids: Makes the tables of what is shown.
         mark: The name of its place on the page; None if it is on no page.
         parts: The parts that can be measured alone.
     """

@@ -44,7 +44,6 @@ class Ground:
         recorder: Receives the measurements of cliffs, and knows the lab and the repetitions.
         scale: The scale of all sizes; 1 is for the figures, 0.01 shows that everything runs.
         name: Prefix of tables and folders.
-        peers: Other systems to measure.
         findings: The findings so far, of compactions.
     """
 

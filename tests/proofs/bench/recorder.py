@@ -37,9 +37,7 @@ class Recorder:
     """A recorder of the cost of pieces of work. Mutable: it collects records.
 
     Attributes:
-        lab: The laboratory.
         process: The system of this process.
-        repeats: The number of measurements of each case.
         rehearses: True if each question is asked once before the measurement.
         say: Receives the name of each stage.
         keep: Receives the records so far, at each stage.

@@ -94,12 +94,9 @@ class Finding:
 
     Attributes:
         part: The part of the course that measured it.
-        case: What was done.
         unit: The unit of the values, such as `CPU s` or `of the CPU of cp`.
         runs: The values of all runs; their median counts.
         limit: The highest value that meets the aim; None if nothing is asked.
-        cpu_seconds: CPU seconds that the measurement used.
-        other_cpu_seconds: CPU seconds that other programs used meanwhile.
     """
 
     part: str

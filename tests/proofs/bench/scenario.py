@@ -39,8 +39,6 @@ class _Course:
     """One contender against flat files.
 
     Attributes:
-        recorder: Receives the measurements.
-        workload: The data and changes.
         make: Creates an empty table of the contender.
         name: Prefix of the names of tables.
     """

@@ -58,12 +58,7 @@ def tidy_up(
 ) -> list[str]:
     """Clean, compact and clean both tables; return the wrong results of the proofs of erasure.
 
-    Args:
-        options: The options of the campaign.
-        folder: The folder of the driver's process.
-        endpoint: The metastore.
-        db: The tables' database.
-        rows: The rows that each table has in the end.
+    `folder` is that of the driver's process; `rows` are those that each table has in the end.
     """
     targets = [f"{db}.{table.value}" for table in Table]
     compactions = [CompactSpec(target=t, choice=CompactionChoice.MAJOR) for t in targets]

@@ -199,10 +199,7 @@ class _Pair:
     ) -> Seen:
         """Return the result of the job that ended first and of the other.
 
-        Args:
-            one: the end of the first job to end.
-            other: the end of the other job.
-            numbers: the numbers of the two jobs, in this order.
+        `numbers` are those of the two jobs, in this order.
         """
         doings = (self.meeting.earlier, self.meeting.later)
         earlier, later = (doings[number] for number in numbers)

@@ -142,9 +142,7 @@ class Finding:
 def blamed(case: Case, pairs: Mapping[tuple[str, Form], Pair]) -> list[Seen]:
     """Return the differing values of the innermost differing piece, or of the whole.
 
-    Args:
-        case: a case that differs.
-        pairs: both answers to it, and to its pieces over rows.
+    `pairs` are both answers to the case, and to its pieces over rows.
     """
     for piece in case.node.pieces():
         form = case.form if piece is case.node else ROWS

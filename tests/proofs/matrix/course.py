@@ -90,13 +90,9 @@ class _HalfDoneError(Exception):
 
 
 def lead(ground: Ground, kind: Kind, writers: str, say: Callable[[str], None]) -> Life:
-    """Run one life.
+    """Run one life; `writers` is one of the ground's, `HIVE_3`, or `ALTERNATING`.
 
-    Args:
-        ground: The engines.
-        kind: The kind of the table.
-        writers: One of the ground's, `HIVE_3`, or `ALTERNATING`.
-        say: Receives a message for each error, step by step.
+    `say` receives a message for each error, step by step.
     """
     name = f"t_{KINDS.index(kind)}_{''.join(filter(str.isalnum, writers)).lower()}"
     course = Life(

@@ -44,10 +44,7 @@ _GONE: Final = {
 class Course:
     """The tables of one run, with the answers so far.
 
-    Args:
-        lab: the laboratory of the tables.
-        folder: the output of `generate`.
-        names: names of tables; empty for all.
+    `folder` has the output of `generate`; `names` are those of tables, empty for all.
     """
 
     lab: Lab
