@@ -93,5 +93,5 @@ def test_a_partial_run_keeps_older_results_and_a_whole_run_removes_them(tmp_path
     keep([replace(new, outcome=FAILED)], json_file, page, support)
     assert "| local | none: failed |" in support.read_text()
     support.write_text("no marks")
-    with pytest.raises(ValueError, match="marks of the table are missing"):
+    with pytest.raises(ValueError, match="the page needs the lines"):
         keep([new], json_file, page, support)
