@@ -14,7 +14,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -36,10 +36,7 @@ from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.support.spark_lab import Lab
-
-if TYPE_CHECKING:
-    from tests.support.spark_lab import Row
+from tests.support.spark_lab import Lab, Row
 
 CLAUSES = [
     MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import (
@@ -15,8 +16,10 @@ from airflow_hiveacid.format.conflicts import (
     MetastoreGeneration,
 )
 from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
@@ -26,6 +29,7 @@ from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
@@ -41,28 +45,19 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.interleavings import stand_ins
+from tests.interleavings.looking_back import LookingBack
 from tests.interleavings.rows import (
     BUCKET,
     Change,
     Commit,
     serial_states,
 )
+from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
 from tests.interleavings.world import Actor
 from tests.support.terms import job_terms
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.format.ids import TxnId
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.metastore.port import MetastorePort
-from tests.interleavings.looking_back import LookingBack
-from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
-
 
 class Acting(LookingBack):
-    """The cast."""
-
     def cast(self) -> None:
         counts: dict[str, int] = {}
         for number, word in enumerate(self.scene.cast):

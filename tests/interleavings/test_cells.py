@@ -9,9 +9,10 @@ transaction alone.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -27,14 +28,9 @@ from airflow_hiveacid.format.policies import (
 from airflow_hiveacid.jobs.results import JobResult
 from tests.interleavings import readers
 from tests.interleavings.play import Play
-from tests.interleavings.rows import Change, apply
+from tests.interleavings.rows import Change, Rows, apply
 from tests.interleavings.scene import REF, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.interleavings.rows import Rows
-    from tests.interleavings.world import Actor, Border, World
+from tests.interleavings.world import Actor, Border, World
 
 FIRST, SECOND = 0, 1
 CASTS: Final = {
@@ -141,11 +137,8 @@ def change_of(play: Play, number: int) -> Change:
 def check(play: Play, wanted: ConflictOutcome, seen: Rows, *, gives_way: bool = False) -> None:
     """See that this is what has become of the two.
 
-    Args:
-        play: the two.
-        wanted: what has to have become of them.
-        seen: the rows when both were through.
-        gives_way: whether the first one let the second one end before it.
+    `seen` are the rows when both were through; with `gives_way`, the first one let the second one
+    end before it.
     """
     numbers = (SECOND, FIRST) if gives_way else (FIRST, SECOND)
     first, second = (play.world.actors[number] for number in numbers)

@@ -12,7 +12,8 @@ import inspect
 import sys
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 
@@ -29,9 +30,6 @@ from airflow_hiveacid.writing import publish, table_write, write
 from tests.interleavings.hives import NULL_PASSES
 from tests.interleavings.scene import Scene
 from tests.interleavings.schedules import InterleavingError, Plan, at_random, perform
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _MOST: Final = 3000
 _FEW: Final = 30

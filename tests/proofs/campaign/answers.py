@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.errors.applications import PartitionsFailedError
 from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
@@ -15,10 +15,8 @@ from airflow_hiveacid.format.errors.transactions import (
 from airflow_hiveacid.format.errors.tree import HiveAcidError, RetryableError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, RebalanceSpec
-
-if TYPE_CHECKING:
-    from tests.proofs.campaign.record import Record
-    from tests.proofs.campaign.work import Task
+from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.work import Task
 
 _FORESEEN: Final = (FencedError, CommitStateUnknownError)
 

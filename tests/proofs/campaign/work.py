@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
@@ -16,13 +18,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 )
 from tests.proofs.campaign.oracle import Commit
 from tests.proofs.campaign.plans import PARTITIONS, Action, Plan, Table, draw
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_hiveacid.jobs.results import JobResult
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.proofs.campaign.record import Record
+from tests.proofs.campaign.record import Record
 
 _ORPHAN_AGE_S: Final = 60.0
 _ALL_TABLES: Final = 0.4
@@ -83,7 +79,6 @@ class Changes:
         return sorted(set(self.plans) - set(self.commits) - self.idle)
 
     def next(self) -> Task | None:
-        """Return the next change; see `Work`."""
         if not self.is_open:
             return None
         number = len(self.plans) + 1
@@ -149,7 +144,6 @@ class Upkeep:
         self._next_at = 0.0
 
     def next(self) -> Task | None:
-        """Return the next job; see `Work`."""
         if not self.is_open or self._record.now_s < self._next_at:
             return None
         self._count += 1

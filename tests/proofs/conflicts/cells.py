@@ -10,9 +10,10 @@ from __future__ import annotations
 import enum
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
 from airflow_hiveacid.format.errors.transactions import CompactionNotDoneError, WriteConflictError
@@ -27,17 +28,13 @@ from airflow_hiveacid.format.policies import (
 from airflow_hiveacid.format.rivals import foreign_write_of
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.metastore.transactions.fencing import job_digest
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_hiveacid.jobs.specs.job import Job
-    from tests.support.spark_lab import Lab
+from tests.support.spark_lab import Lab
 
 _PATIENCE_S: Final = 120.0
 _PAUSE_S: Final = 0.25
@@ -204,10 +201,7 @@ class _Pair:
     ) -> Seen:
         """Return the result of the job that ended first and of the other.
 
-        Args:
-            one: the end of the first job to end.
-            other: the end of the other job.
-            numbers: the numbers of the two jobs, in this order.
+        `numbers` are those of the two jobs, in this order.
         """
         doings = (self.meeting.earlier, self.meeting.later)
         earlier, later = (doings[number] for number in numbers)

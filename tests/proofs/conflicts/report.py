@@ -7,8 +7,9 @@ pairs that it has run and leaves the others.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.policies import (
@@ -18,19 +19,12 @@ from airflow_hiveacid.format.policies import (
     WriteKind,
     outcome,
 )
-from tests.proofs.conflicts.cells import Order, Seen, expected, is_right
-from tests.support.documents import numbered_note
+from tests.proofs.conflicts.cells import Cell, Order, Seen, expected, is_right
+from tests.support.documents import DOCS, numbered_note, put_between
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.proofs.conflicts.cells import Cell
-
-_DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
-PAGE: Final = _DOCS / "conflicts.md"
-FILE: Final = _DOCS / "conflicts.json"
-_BEGIN: Final = "<!-- pairs: written by `make conflicts` -->"
-_END: Final = "<!-- end of pairs -->"
+PAGE: Final = DOCS / "conflicts.md"
+FILE: Final = DOCS / "conflicts.json"
+MARK: Final = "pairs: written by `make conflicts`"
 VERSIONS: Final[Mapping[MetastoreGeneration, str]] = {
     MetastoreGeneration.V3: "3.1.3",
     MetastoreGeneration.V4: "4.0.1",
@@ -83,14 +77,7 @@ def write(record: Record, *, file: Path = FILE, page: Path = PAGE) -> None:
         if (seen := record.get(cell)) is not None
     }
     file.write_text(json.dumps(kept, indent=1) + "\n")
-    before, _, rest = page.read_text().partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    page.write_text(f"{before}{_BEGIN}\n\n" + "\n".join(lines(record)) + f"\n\n{_END}{after}")
-
-
-def block(page: Path = PAGE) -> str:
-    """Return the text between the marks."""
-    return page.read_text().partition(_BEGIN)[2].partition(_END)[0].strip()
+    page.write_text(put_between(page.read_text(), MARK, "\n".join(lines(record))))
 
 
 def lines(record: Record) -> Iterator[str]:

@@ -11,21 +11,18 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.proofs.differential import statements
-from tests.proofs.differential.cases import UNORDERED, order_of
+from tests.proofs.differential.cases import UNORDERED, Seen, order_of
+from tests.proofs.differential.values import Value
+from tests.support.documents import DOCS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.proofs.differential.cases import Seen
-    from tests.proofs.differential.values import Value
-
-FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "differences.json"
+FILE: Final = DOCS / "differences.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +54,6 @@ class Entry:
 
 
 def entries(file: Path = FILE) -> list[Entry]:
-    """Return all entries, in the file's order."""
     return [
         Entry(**{**one, "examples": [Example(**example) for example in one["examples"]]})
         for one in json.loads(file.read_text())

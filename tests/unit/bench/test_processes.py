@@ -5,8 +5,7 @@ import subprocess
 import sys
 import time
 
-from tests.proofs.bench.meter import Meter
-from tests.proofs.bench.processes import Process, cpu_seconds, peak_bytes, running, tree
+from tests.proofs.bench.meter import Meter, Process, cpu_seconds, peak_bytes, running, tree
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -21,16 +20,6 @@ def test_a_process_name_with_blanks_and_parentheses_is_parsed() -> None:
     times = [TICKS, 2 * TICKS, 3 * TICKS, 4 * TICKS]
     stat = f"42 (a b) c) S 7 42 42 0 -1 0 0 0 0 0 {' '.join(map(str, times))} 20 0 1 0 99"
     assert Process.parse(stat) == Process(pid=42, parent=7, cpu_seconds=10.0, waited_seconds=7.0)
-
-
-def test_a_process_tree_contains_its_root_and_all_descendants() -> None:
-    found = {
-        pid: Process(pid=pid, parent=parent, cpu_seconds=0.0, waited_seconds=0.0)
-        for pid, parent in ((1, 0), (2, 1), (3, 2), (4, 1), (5, 4))
-    }
-    assert tree(2, found) == {2, 3}
-    assert tree(1, found) == {1, 2, 3, 4, 5}
-    assert tree(9, found) == set()
 
 
 def test_the_cpu_seconds_of_a_finished_child_are_included() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +13,7 @@ from airflow_hiveacid.format.errors.stores import CorruptFileError
 from airflow_hiveacid.format.errors.transactions import CompactionCancelledError
 from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
+from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
@@ -23,11 +24,6 @@ from airflow_hiveacid.spark.engine.failures import job_failure
 from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from airflow_hiveacid.jobs.specs.job import Job
 
 COMPACT = CompactSpec.of_table("db.t", choice=CompactionChoice.MAJOR)
 COMPACT_TABLES = CompactSpec(tables=("db.*",), choice=CompactionChoice.AUTO)

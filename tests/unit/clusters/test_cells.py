@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.proofs.clusters.cells import Cell, keep, page_of, read
+import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.proofs.clusters.cells import FAILED, NOT_RUN, RAN, Cell, keep, page_of, read
+from tests.proofs.clusters.lives import Lives
 
 
 def cell(area: str, combination: str, note: str = "") -> Cell:
@@ -40,3 +41,39 @@ def test_the_page_shows_the_parameters_of_a_test_in_parentheses() -> None:
     page = page_of([cell("S3", "a file is written[[]]"), cell("S3", "b[x-y], PySpark 3.5")])
     assert "| a file is written ([]) | 1 |" in page
     assert "| b (x-y), PySpark 3.5 | 1 |" in page
+
+
+_REPORT = """<testsuites><testsuite>
+<testcase name="test_a_life[x]" time="2.4"/>
+<testcase name="test_b" time="1"><failure message="no"/></testcase>
+<testcase name="test_c" time="0"><skipped message="no server"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_each_test_becomes_a_row_with_its_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = tmp_path / "junit.xml"
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: report.write_text(_REPORT))
+    cells = list(Lives(area="a", version="1", tests=("t",), suffix="!").cells(tmp_path, ""))
+    assert [(cell.combination, cell.outcome, cell.note) for cell in cells] == [
+        ("a life[x]!", RAN, "2 s"),
+        ("b!", FAILED, "no"),
+        ("c!", NOT_RUN, "no server"),
+    ]
+
+
+def test_the_report_of_an_earlier_run_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "junit.xml").write_text(_REPORT)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
+    with pytest.raises(FileNotFoundError):
+        list(Lives(area="a", version="1", tests=("t",)).cells(tmp_path, ""))
+
+
+def test_no_test_runs_for_words_that_no_test_name_can_contain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it was run"))
+    assert list(Lives(area="a", version="1", tests=("t",)).cells(tmp_path, "S3; disk")) == []

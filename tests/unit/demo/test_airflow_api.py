@@ -2,20 +2,17 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from demo.airflow_api import AirflowApi, Run
 from demo.errors import AirflowApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOKEN = "Bearer t0"
 RUN = {
@@ -28,7 +25,7 @@ RUN = {
 
 
 class Page(BaseHTTPRequestHandler):
-    """A page with 250 runs of one DAG and one result; it remembers what it was asked."""
+    """A page with 250 runs of one DAG; it remembers what it was asked."""
 
     asked: list[tuple[str, str, object]]
     failures = 0
@@ -39,8 +36,6 @@ class Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         address = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(address.query).items()}
-        if address.path.endswith("/health"):
-            return self._answer(200, {"scheduler": {"status": "healthy"}, "triggerer": None})
         if self.headers["Authorization"] != TOKEN or type(self).failures > 0:
             return self._refuse()
         if address.path in {"/api/v2/dags/paused", "/api/v2/dags/running"}:
@@ -49,8 +44,6 @@ class Page(BaseHTTPRequestHandler):
             begin, limit = int(query["offset"]), int(query["limit"])
             rows = [{**RUN, "dag_run_id": f"r{n}"} for n in range(250)][begin : begin + limit]
             return self._answer(200, {"dag_runs": rows, "total_entries": 250})
-        if "/taskInstances/merge/" in address.path:
-            return self._answer(200, {"value": {"rows": 3}})
         return self._answer(404, {"detail": "nothing here"})
 
     def _refuse(self) -> None:
@@ -114,17 +107,6 @@ def test_all_pages_of_a_long_list_are_read(api: AirflowApi) -> None:
     assert runs[0].is_over
 
 
-def test_the_api_client_logs_in_only_once(api: AirflowApi, page: type[Page]) -> None:
-    api.runs("d")
-    api.runs("d")
-    assert [path for _, path, _ in page.asked] == ["/auth/token"]
-
-
-def test_the_result_of_a_task_without_an_xcom_is_none(api: AirflowApi) -> None:
-    assert api.result("d", "r1", "merge") == {"rows": 3}
-    assert api.result("d", "r1", "other") is None
-
-
 def test_a_refused_call_raises_an_error_with_its_path_and_status(api: AirflowApi) -> None:
     with pytest.raises(AirflowApiError, match="GET /api/v2/importErrors answered 404") as caught:
         api.import_errors()
@@ -167,12 +149,3 @@ def test_a_request_that_fails_is_retried_until_a_limit(
     page.failures = 1000
     with pytest.raises(AirflowApiError, match="database is locked"):
         api.runs("d")
-
-
-def test_health_is_returned_without_a_login_and_without_a_server(
-    api: AirflowApi, tmp_path: Path
-) -> None:
-    assert api.health()["scheduler"] == "healthy"
-    assert api.health()["triggerer"] == "None"
-    nobody = AirflowApi("http://127.0.0.1:9", tmp_path / "none")
-    assert set(nobody.health().values()) == {"unreachable"}

@@ -8,30 +8,41 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
 
+import numpy as np
+import pyarrow as pa
 from pyarrow import fs as pafs
 from pyarrow import orc
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
-from airflow_hiveacid.format.names import ACID_VERSION_FILE, BaseName, bucket_file
+from airflow_hiveacid.format.names import (
+    ACID_VERSION_FILE,
+    BaseName,
+    DeltaName,
+    DirectoryName,
+    bucket_file,
+)
+from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
-from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS
+from tests.proofs.bench.acid import AcidTable
+from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DAY, cliff_rows, day_folder
+from tests.proofs.bench.lab import Lab
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from airflow_hiveacid.format.names import DirectoryName
-    from airflow_hiveacid.format.table import Column
-
+FIRST_BASE: Final = BaseName(write_id=WriteId(1))
 OPTIONS: Final = WriterOptions(compression="zstd")
 _LOCAL: Final = pafs.LocalFileSystem()
 _STATEMENT: Final = StatementId(0)
+
+
+def delta(write_id: int, *, is_delete: bool = False) -> DeltaName:
+    """Return the delta that an INSERT with this write ID makes, or the delete delta of a DELETE."""
+    own = WriteId(write_id)
+    return DeltaName(low=own, high=own, statement_id=_STATEMENT, is_delete=is_delete)
 
 
 def inserted(rows: pa.Table, write_id: int, bucket: int = 0, first: int = 0) -> pa.RecordBatch:
@@ -69,6 +80,27 @@ def write_directory(
     path.with_name(ACID_VERSION_FILE).write_text("2")
 
 
+def write_deltas(
+    root: Path,
+    count: int,
+    size: int,
+    *,
+    first_key: int = 0,
+    first_id: int = 1,
+    flat: Path | None = None,
+) -> None:
+    """Write deltas of `size` new rows each, with ascending keys and write IDs.
+
+    Their rows become flat files, too, if there is a folder for these.
+    """
+    for i in range(count):
+        first, write_id = first_key + i * size, first_id + i
+        rows = cliff_rows(np.arange(first, first + size))
+        write_directory(root, delta(write_id), [inserted(rows, write_id)])
+        if flat is not None:
+            write_flat(flat / f"part-{i}.orc", rows)
+
+
 def write_flat(path: Path, rows: pa.Table) -> None:
     """Write one flat ORC file."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,3 +110,17 @@ def write_flat(path: Path, rows: pa.Table) -> None:
 def link(source: Path, target: Path) -> None:
     """Copy a folder with everything below it, by hard links."""
     shutil.copytree(source, target, copy_function=os.link, dirs_exist_ok=True)
+
+
+def partitioned(lab: Lab, name: str, days: Sequence[str], model: Path | None = None) -> AcidTable:
+    """Create a table with a partition for each day, which has the directories of the model."""
+    table = AcidTable.create(lab, name, CLIFF_COLUMNS, (DAY,))
+    table.add_partitions([PartitionName((DAY.name,), (day,)) for day in days])
+    if model is not None:
+        link_to_days(model, table, days)
+    return table
+
+
+def link_to_days(model: Path, table: AcidTable, days: Sequence[str]) -> None:
+    for day in days:
+        link(model, table.folder / day_folder(day))
