@@ -24,7 +24,7 @@ from airflow_hiveacid.format.errors.versions import (
 )
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.reading.snapshots import ReadSnapshot
+from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.feed.columns import CHANGE_TYPE
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
