@@ -22,6 +22,7 @@ from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.views import Views
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
+from tests.support.sql_files import sql_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,20 +33,12 @@ if TYPE_CHECKING:
 _NAMES: Final = NameScope(qualifiers={"w": "t"}, sides=frozenset("t"))
 _AT_ONCE: Final = 20
 _FOLDER: Final = Path(__file__).with_name("functions")
-
-
-def _lines(file: str) -> list[str]:
-    """The lines of a data file, without comments and blank lines."""
-    lines = (_FOLDER / file).read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("--")]
-
-
 # Rows with NULL, empty texts, negative numbers, blanks and more, and calls over them: every
 # function that SQL text may call is in a call or a query.
-_COLUMNS: Final = dict(line.split() for line in _lines("columns.txt"))
+_COLUMNS: Final = dict(line.split() for line in sql_lines(_FOLDER / "columns.txt"))
 _ROWS: Final = (_FOLDER / "rows.sql").read_text(encoding="utf-8")
-_CALLS: Final = _lines("calls.sql")
-_QUERIES: Final = _lines("queries.sql")
+_CALLS: Final = sql_lines(_FOLDER / "calls.sql")
+_QUERIES: Final = sql_lines(_FOLDER / "queries.sql")
 
 
 @pytest.fixture(scope="module")
