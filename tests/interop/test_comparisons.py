@@ -19,9 +19,9 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeAction,
     MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
 )
+from tests.support.merge_clauses import UPSERT_V
 
 if TYPE_CHECKING:
     from tests.judges.engine import HiveJudge
@@ -90,10 +90,6 @@ OURS: Final = {
     "s.c = 'k3'": [True, True, False, False, None],
     "s.c in ('k3')": [True, True, False, False, None],
 }
-UPSERT: Final = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
 # By types of key in target and source: rows of each, as Hive's literals.
 MERGES: Final = {
     ("char(4)", "string"): (["'k3'", "'ab'", "null"], ["'k3'", "'b'", "null"]),
@@ -195,7 +191,7 @@ def test_merge_keys_match_as_in_hive(
         MergeClause(when=c.when, action=c.action, set={"k": "s.k", "v": "s.v + 10"})
         if c.action is MergeAction.INSERT
         else MergeClause(when=c.when, action=c.action, set={"v": "s.v + 10"})
-        for c in UPSERT
+        for c in UPSERT_V
     )
     lab4.run(
         MergeSpec(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from tests.support.merge_clauses import matched_update
 
 if TYPE_CHECKING:
     from tests.judges.engine import HiveJudge
@@ -54,7 +54,7 @@ def test_columns_that_a_statement_does_not_assign_keep_hives_exact_values(
     before = {row[0]: row for row in hive_judge.rows(name)}
     assert before[1][2] == "2020-01-01 00:00:00.123456789"
     lab4.update("t", {"n": "n + 1"})
-    keep = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"n": "s.n"})
+    keep = matched_update({"n": "s.n"})
     lab4.merge("t", [(2, 7)], ["id", "n"], ["id"], [keep])
     after = {row[0]: row for row in hive_judge.rows(name)}
     assert after == {

@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
+from tests.support.merge_clauses import UPDATE_ALL
 
 if TYPE_CHECKING:
     from tests.support.spark_lab import Lab, Row
@@ -127,7 +128,7 @@ def test_a_change_feed_reports_a_truncated_table_as_a_whole_table_without_rows(
             source=SourceSpec(format="parquet", location=location),
             keys=("id",),
             clauses=(
-                MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE),
+                UPDATE_ALL,
                 MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE),
             ),
         )

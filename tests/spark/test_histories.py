@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.writing.files import small_changes
+from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +23,9 @@ if TYPE_CHECKING:
 
 STEPS = 12
 UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v + t.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="s.v >= 0"),
+    matched_delete("s.v < 0"),
+    matched_update({"v": "s.v + t.v"}),
+    unmatched_insert("s.v >= 0"),
 )
 
 

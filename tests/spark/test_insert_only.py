@@ -29,21 +29,14 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertMode,
-    InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeSpec,
-    MergeWhen,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.files.file_numbers import NUMBER, partition_at
 from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.golden_plain import PlainCase, plain_cases
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.spark_lab import native_files, with_settings
 
 if TYPE_CHECKING:
@@ -258,19 +251,17 @@ def test_update_delete_and_merge_are_refused_with_a_reason(lab4: Lab) -> None:
         lab4.update("t", {"b": "'x'"})
     with pytest.raises(errors.InsertOnlyTableError, match="is insert-only, so DELETE"):
         lab4.delete("t")
-    clause = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
     with pytest.raises(errors.InsertOnlyTableError, match="is insert-only, so MERGE"):
-        lab4.merge("t", [(1, "x")], ["a", "b"], ["a"], [clause])
+        lab4.merge("t", [(1, "x")], ["a", "b"], ["a"], [INSERT_ALL])
     # As a source it is like any other table.
     lab4.table("full", AB)
     lab4.insert("full", [(1, "old")], ["a", "b"])
-    matched = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
     lab4.run(
         MergeSpec(
             target=f"{lab4.db}.full",
             source=SourceSpec(table=f"{lab4.db}.t"),
             keys=("a",),
-            clauses=(matched,),
+            clauses=(UPDATE_ALL,),
         )
     )
     assert lab4.rows("full") == [(1, "a")]

@@ -18,6 +18,7 @@ from airflow_hiveacid.format.table import Constraints
 from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
@@ -133,11 +134,7 @@ def test_a_merge_as_sql_text_and_a_merge_as_a_spec_leave_the_same_rows(shop: Lab
         """,
     )
     clauses = (
-        MergeClause(
-            when=MergeWhen.MATCHED,
-            action=MergeAction.UPDATE,
-            set={"spent": "t.spent + s.spent", "name": "concat('s.', t.name, 't.')"},
-        ),
+        matched_update({"spent": "t.spent + s.spent", "name": "concat('s.', t.name, 't.')"}),
         MergeClause(
             when=MergeWhen.NOT_MATCHED,
             action=MergeAction.INSERT,
@@ -270,7 +267,7 @@ def test_columns_without_a_value_get_their_default(
         [(31,)],
         ["id"],
         ["id"],
-        [MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)],
+        [INSERT_ALL],
     )
     assert customers(shop) == [
         (1, "none", None, "AT", 1),
