@@ -17,7 +17,7 @@ import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from tests.support.airflow_support import METASTORE_URI, Connections, FakeSpark, Warehouse
+from tests.support.airflow_support import Connections, FakeSpark, Warehouse
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import ResourceManager
 
@@ -56,7 +56,7 @@ def airflow_home() -> Path:
 def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
     """A metastore that nobody answers for, and a local Spark."""
     made = Connections(monkeypatch=monkeypatch)
-    made.add("hive_acid_default", "hive_acid_metastore", extra={"uris": METASTORE_URI})
+    made.metastore()
     made.add("spark_default", "spark", host="local[1]")
     return made
 
@@ -72,7 +72,7 @@ def spark(tmp_path: Path) -> FakeSpark:
 @pytest.fixture
 def warehouse(hive_metastore: LocalMetastore, connections: Connections) -> Iterator[Warehouse]:
     """A fresh database on a real 4.0.1, to which the default connection leads."""
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": hive_metastore.uri})
+    connections.metastore(hive_metastore.uri)
     connections.monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     db = f"airflow_{uuid.uuid4().hex[:12]}"
     with connect(MetastoreEndpoint(uris=(hive_metastore.uri,))) as client:

@@ -96,7 +96,7 @@ def metastore(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> Iter
     """A metastore with three tables in database `demo`; the check has its default."""
     monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     with StubServer(**_ANSWERS) as server:
-        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        connections.metastore(server.uri)
         yield server
 
 
@@ -328,7 +328,7 @@ def test_a_check_that_the_metastore_refuses_is_left_to_the_driver(
         raise MetaException("this user may not see the table")
 
     with StubServer(**{**_ANSWERS, "get_table_req": refuse}) as server:
-        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        connections.metastore(server.uri)
         run_task(_merge(spark_bin_dir=str(spark.bin_dir)))
     assert len(spark.calls) == 1
 

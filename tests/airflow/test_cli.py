@@ -95,7 +95,7 @@ def test_a_command_calls_the_metastore_of_the_default_or_the_given_connection(
     connections: Connections,
 ) -> None:
     connections.add("other", "hive_acid_metastore", extra={"uris": "thrift://b:2"})
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": "thrift://a:1"})
+    connections.metastore("thrift://a:1")
     assert run("locks", "-o", "json")[:2] == (0, "[]\n")
     status, out, _ = run("tables", "--conn-id", "other", "-o", "json")
     assert (status, json.loads(out)) == (0, [])

@@ -139,11 +139,7 @@ def test_the_task_raises_the_typed_error_of_its_driver(
 @pytest.fixture
 def napping_allowed(warehouse: Warehouse, connections: Connections) -> None:
     """Texts may call Java: a query takes its time so."""
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": warehouse.uri, "allow_unsafe_expressions": True},
-    )
+    connections.metastore(warehouse.uri, allow_unsafe_expressions=True)
 
 
 def _wait_for_lock(warehouse: Warehouse, table: TableInfo) -> None:

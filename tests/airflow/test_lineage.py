@@ -56,7 +56,7 @@ def _table(request: Any) -> GetTableResult:  # noqa: ANN401 - generated code has
 def metastore(connections: Connections) -> Iterator[StubServer]:
     """A metastore that knows every table except `demo.gone`."""
     with StubServer(get_table_req=_table) as server:
-        connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": server.uri})
+        connections.metastore(server.uri)
         yield server
 
 
@@ -292,7 +292,7 @@ def test_tables_are_reported_without_columns_if_the_metastore_is_unreachable(
 ) -> None:
     uri = metastore.uri
     metastore.__exit__(None, None, None)
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uri})
+    connections.metastore(uri)
     found = DefaultExtractor(_merge()).extract()
     assert found is not None
     assert [(one.name, one.facets) for one in found.outputs] == [("demo.orders", {})]
@@ -781,6 +781,6 @@ def test_columns_have_no_source_columns_if_the_metastore_is_unreachable(
 ) -> None:
     uri = metastore.uri
     metastore.__exit__(None, None, None)
-    connections.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uri})
+    connections.metastore(uri)
     task = _sql("INSERT INTO demo.other SELECT id, day FROM demo.lines")
     assert _sources(DefaultExtractor(task).extract()) == {}

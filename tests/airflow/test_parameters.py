@@ -21,7 +21,7 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from tests.support.airflow_support import METASTORE_URI, run_task
+from tests.support.airflow_support import run_task
 
 if TYPE_CHECKING:
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
@@ -145,11 +145,7 @@ def test_python_values_keep_their_types_as_parameters(spark: FakeSpark) -> None:
 def test_the_connection_decides_whether_unsafe_expressions_are_allowed(
     spark: FakeSpark, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "allow_unsafe_expressions": True},
-    )
+    connections.metastore(allow_unsafe_expressions=True)
     run_task(
         HiveAcidDeleteOperator(task_id="task", table="demo.t", spark_bin_dir=str(spark.bin_dir))
     )

@@ -96,11 +96,7 @@ def test_the_spark_submit_command_names_the_master_application_code_and_spec(
 def test_the_spec_contains_the_metastore_address_and_the_job_key(
     spark: FakeSpark, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "lock_timeout_s": 42},
-    )
+    connections.metastore(lock_timeout_s=42)
     run_task(_delete(spark, heartbeat_s=2.0))
     spec = _spec(spark)
     assert spec.metastore.uris == (METASTORE_URI,)
@@ -115,11 +111,7 @@ def test_lock_timeout_s_of_the_operator_overrides_that_of_the_connection(spark: 
 def test_the_job_gets_the_operators_conflict_policy_and_the_connections_as_its_default(
     spark: FakeSpark, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "conflict_policy": "strict"},
-    )
+    connections.metastore(conflict_policy="strict")
     run_task(_delete(spark, conflict_policy="{{ 'hi' ~ 've' }}"))
     spec = _spec(spark)
     assert spec.conflict_policy is ConflictPolicy.HIVE
@@ -572,11 +564,7 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def yarn(connections: Connections, results: Path) -> None:
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "result_dir": f"file:{results}"},
-    )
+    connections.metastore(result_dir=f"file:{results}")
 
 
 @pytest.mark.usefixtures("yarn")
@@ -637,11 +625,7 @@ def resource_manager(
                 "yarn_resourcemanager_webapp_address": server.web,
             },
         )
-        connections.add(
-            "hive_acid_default",
-            "hive_acid_metastore",
-            extra={"uris": METASTORE_URI, "result_dir": f"file:{results}"},
-        )
+        connections.metastore(result_dir=f"file:{results}")
         spark.tell(says=f"Submitted application {_APPLICATION}")
         yield server
 
@@ -843,9 +827,7 @@ def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
 def test_a_kill_ends_with_a_log_line_if_the_metastore_is_unreachable(
     spark: FakeSpark, caplog: pytest.LogCaptureFixture, connections: Connections
 ) -> None:
-    connections.add(
-        "hive_acid_default", "hive_acid_metastore", extra={"uris": "thrift://127.0.0.1:1"}
-    )
+    connections.metastore("thrift://127.0.0.1:1")
     task = _delete(spark)
     run_task(task)
     task.on_kill()

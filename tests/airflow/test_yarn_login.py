@@ -24,7 +24,7 @@ from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate, 
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager, realm_of
 from tests.contract.gssapi_server import GssapiHalf
 from tests.contract.sasl_server import Refusal
-from tests.support.airflow_support import METASTORE_URI, StateStore, context_of, run_task
+from tests.support.airflow_support import StateStore, context_of, run_task
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
 from tests.support.pretended_yarn import RUNNING
 from tests.support.pretended_yarn import ResourceManager as Pretended
@@ -266,11 +266,7 @@ def connected(
     monkeypatch.setitem(sys.modules, "requests_kerberos", None)  # nobody needs it
     extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": yarn.web}
     connections.add("spark_default", "spark", host="yarn", extra=extra)
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "result_dir": f"file:{tmp_path}/results"},
-    )
+    connections.metastore(result_dir=f"file:{tmp_path}/results")
     spark.tell(says=f"Submitted application {_APP}")
     yarn.states = [dict(RUNNING)]
     yarn.app = {"state": "FINISHED", "finalStatus": "SUCCEEDED"}

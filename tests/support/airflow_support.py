@@ -51,6 +51,10 @@ class Connections:
             f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": conn_type, **fields})
         )
 
+    def metastore(self, uris: str = METASTORE_URI, **extra: object) -> None:
+        """The default metastore connection, without a login."""
+        self.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uris, **extra})
+
     def remove(self, conn_id: str) -> None:
         self.monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id.upper()}")
 

@@ -16,7 +16,7 @@ from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, C
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, ApiServer
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from tests.support.airflow_support import METASTORE_URI, context_of, killed_when
+from tests.support.airflow_support import context_of, killed_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,11 +126,7 @@ def settings_of(spark: FakeSpark) -> list[str]:
 def keep_results(connections: Connections, folder: Path) -> None:
     """Let drivers in the cluster have a place for their results."""
     (folder / "results").mkdir(exist_ok=True)
-    connections.add(
-        "hive_acid_default",
-        "hive_acid_metastore",
-        extra={"uris": METASTORE_URI, "result_dir": f"file:{folder}/results"},
-    )
+    connections.metastore(result_dir=f"file:{folder}/results")
 
 
 # ---- deferred tasks ------------------------------------------------------------------------------
