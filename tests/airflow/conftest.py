@@ -62,10 +62,11 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
 
 
 @pytest.fixture
-def spark(tmp_path: Path) -> FakeSpark:
-    """A pretending Spark, told to succeed."""
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
+    """A pretending Spark, told to succeed, which every task submits with by default."""
     fake = FakeSpark(directory=tmp_path / "spark")
     fake.install()
+    monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", str(fake.bin_dir))
     return fake
 
 
@@ -123,6 +124,7 @@ def on_kubernetes(
     api: KubernetesServer,
     connections: Connections,
     tmp_path: Path,
+    spark: FakeSpark,  # noqa: ARG001 - what a task submits with
     monkeypatch: pytest.MonkeyPatch,
 ) -> Connections:
     """A driver in the cluster of that API server, and nobody's kubeconfig."""

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.triggers.watching import WatchTrigger
     from tests.support.airflow_support import Connections
 
+pytestmark = pytest.mark.usefixtures("connections")
+
 REF = TableRef("demo", "t")
 MONTH_1, MONTH_2 = PartitionName.parse("month=1"), PartitionName.parse("month=2")
 SENSORS: dict[type[HiveAcidWatchSensor], dict[str, Any]] = {
@@ -141,20 +143,12 @@ def patched(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 @pytest.fixture
-def server(
-    tmp_path: Path,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> Server:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     return patched(Server(tmp_path, MetastoreGeneration.V4), monkeypatch)
 
 
 @pytest.fixture
-def server_3(
-    tmp_path: Path,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> Server:
+def server_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     return patched(Server(tmp_path, MetastoreGeneration.V3), monkeypatch)
 
 

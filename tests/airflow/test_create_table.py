@@ -74,9 +74,7 @@ def test_a_new_table_gets_readable_for_and_a_later_run_does_not_change_it(
     assert parameters["hiveacid.readable.for"] == "7 days"
 
 
-def test_readable_for_makes_an_existing_table_a_kept_table(
-    warehouse: Warehouse,
-) -> None:
+def test_readable_for_makes_an_existing_table_a_kept_table(warehouse: Warehouse) -> None:
     run_task(_create(warehouse))
     table = warehouse.client.get_table(TableRef(warehouse.db, "made"))
     assert "hiveacid.readable.for" not in table.parameters

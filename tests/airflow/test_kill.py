@@ -68,9 +68,7 @@ def test_killing_a_task_aborts_only_its_own_transaction(
     other = _lock(warehouse, table, "dag/scheduled__2013-01-02/task/0")
     later = _lock(warehouse, table, _JOB_KEY, _LATER)  # the order to kill may come late
     spark.tell(hangs=True)
-    task = HiveAcidDeleteOperator(
-        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidDeleteOperator(task_id="task", table=str(table.ref))
     took_s: list[float] = []
 
     def kill(*_: object) -> None:
@@ -140,14 +138,13 @@ def test_killing_a_deferred_task_aborts_its_transaction_and_kills_its_applicatio
 
 
 @pytest.mark.promise("A6")
+@pytest.mark.usefixtures("spark")
 def test_the_transaction_is_aborted_even_if_the_driver_cannot_be_killed(
-    spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("t")
     mine = _lock(warehouse, table, _JOB_KEY)
-    task = HiveAcidDeleteOperator(
-        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidDeleteOperator(task_id="task", table=str(table.ref))
     run_task(task)
 
     def stuck(_: object) -> None:
@@ -159,14 +156,11 @@ def test_the_transaction_is_aborted_even_if_the_driver_cannot_be_killed(
     assert not _is_open(warehouse, mine)
 
 
+@pytest.mark.usefixtures("spark")
 def test_the_driver_is_killed_even_if_the_metastore_does_not_respond(
-    spark: FakeSpark, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = HiveAcidDeleteOperator(
-        task_id="task",
-        table=str(warehouse.table("t").ref),
-        spark_bin_dir=str(spark.bin_dir),
-    )
+    task = HiveAcidDeleteOperator(task_id="task", table=str(warehouse.table("t").ref))
     run_task(task)
     ended: list[object] = []
 
@@ -180,13 +174,12 @@ def test_the_driver_is_killed_even_if_the_metastore_does_not_respond(
     assert ended == [task]
 
 
+@pytest.mark.usefixtures("spark")
 def test_killing_a_task_whose_transaction_has_ended_logs_no_error(
-    spark: FakeSpark, warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = warehouse.table("t")
-    task = HiveAcidDeleteOperator(
-        task_id="task", table=str(table.ref), spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidDeleteOperator(task_id="task", table=str(table.ref))
     run_task(task)
     task.on_kill()
     assert caplog.text == ""

@@ -60,14 +60,13 @@ def metastore(connections: Connections) -> Iterator[StubServer]:
         yield server
 
 
-def _merge(spark: FakeSpark | None = None) -> operators.HiveAcidMergeOperator:
+def _merge() -> operators.HiveAcidMergeOperator:
     return operators.HiveAcidMergeOperator(
         task_id="task",
         table="demo.orders",
         source={"table": "demo.arrivals"},
         keys=["id"],
         clauses=_CLAUSES,
-        spark_bin_dir=None if spark is None else str(spark.bin_dir),
     )
 
 
@@ -256,8 +255,9 @@ def test_a_table_dataset_has_the_address_of_the_metastore_and_its_columns(
     assert columns == [("id", "bigint"), ("day", "date")]
 
 
-def test_a_task_reports_the_version_and_counts_of_its_table_when_it_ends(spark: FakeSpark) -> None:
-    task = _merge(spark)
+@pytest.mark.usefixtures("spark")
+def test_a_task_reports_the_version_and_counts_of_its_table_when_it_ends() -> None:
+    task = _merge()
     run_task(task, context_of("task"))
     found = DefaultExtractor(task).extract_on_complete(None)
     assert _names(found) == (["demo.arrivals"], ["demo.orders"])
@@ -270,7 +270,7 @@ def test_a_task_reports_the_version_and_counts_of_its_table_when_it_ends(spark: 
 
 def test_a_failed_task_reports_no_version(spark: FakeSpark) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "another write"}, status="failed")
-    task = _merge(spark)
+    task = _merge()
     with pytest.raises(Exception, match="another write"):
         run_task(task, context_of("task"))
     found = DefaultExtractor(task).extract_on_failure(None)
@@ -344,8 +344,9 @@ def test_a_tag_task_reports_the_version_that_it_tagged(monkeypatch: pytest.Monke
     assert found.inputs[0].facets["version"].datasetVersion == "12"
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_script_reports_the_tables_that_it_creates_alters_renames_and_drops(
-    monkeypatch: pytest.MonkeyPatch, spark: FakeSpark
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unchanged = {"demo.there"}
 
@@ -364,7 +365,6 @@ def test_a_script_reports_the_tables_that_it_creates_alters_renames_and_drops(
         " LOAD DATA INPATH 'file:/x' INTO TABLE demo.loaded;"
         " LOAD DATA INPATH 'file:/x' OVERWRITE INTO TABLE demo.reloaded;"
         " CREATE TABLE demo.brief (id bigint); DROP TABLE demo.brief",
-        spark_bin_dir=str(spark.bin_dir),
     )
     run_task(task)
     found = DefaultExtractor(task).extract_on_complete(None)
@@ -746,10 +746,7 @@ def test_a_table_that_existed_before_the_task_has_no_source_columns(
     spark: FakeSpark, status: str
 ) -> None:
     spark.tell(status=status)
-    task = _sql(
-        "CREATE TABLE IF NOT EXISTS demo.other AS SELECT id FROM demo.lines",
-        spark_bin_dir=str(spark.bin_dir),
-    )
+    task = _sql("CREATE TABLE IF NOT EXISTS demo.other AS SELECT id FROM demo.lines")
     run_task(task, context_of("task"))
     found = DefaultExtractor(task).extract_on_complete(None)
     expected = {"other": {"id": "lines.id"}} if status == "committed" else {}

@@ -72,9 +72,7 @@ def test_the_sensor_fires_for_new_data_and_not_for_a_compaction(warehouse: Wareh
     assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""], "partitions_omitted": 0}
 
 
-def test_the_sensor_does_not_fire_for_an_empty_or_open_write(
-    warehouse: Warehouse,
-) -> None:
+def test_the_sensor_does_not_fire_for_an_empty_or_open_write(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
     warehouse.delta(table, 1, "month=1")
     client = warehouse.client

@@ -28,7 +28,7 @@ from airflow_hiveacid.operators.statements.metastore_run import what_came_of
 from tests.support.airflow_support import run_task
 
 if TYPE_CHECKING:
-    from tests.support.airflow_support import Connections, FakeSpark
+    from tests.support.airflow_support import Connections
 
 PLANNED: dict[str, Any] = {
     "compactions": [
@@ -220,14 +220,12 @@ def _result(kind: str, details: dict[str, Any]) -> JobResult:
     )
 
 
+@pytest.mark.usefixtures("spark")
 def test_the_description_of_an_operators_result_is_logged(
     connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = HiveAcidCompactOperator(
-        task_id="task", table="db.t", plan_only=True, spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidCompactOperator(task_id="task", table="db.t", plan_only=True)
     told: list[str] = []
     log = SimpleNamespace(info=lambda text, *parts: told.append(text % parts))
     monkeypatch.setattr(HiveAcidCompactOperator, "log", log)

@@ -392,11 +392,7 @@ def test_a_deferrable_sensor_defers_even_if_its_first_poll_fails(answers: list[o
     ("soft_fail", "ending"), [(True, AirflowSkipException), (False, AirflowSensorTimeout)]
 )
 def test_a_timeout_skips_the_task_only_with_soft_fail(
-    answers: list[object],
-    ending: type[Exception],
-    *,
-    soft_fail: bool,
-    deferrable: bool,
+    answers: list[object], ending: type[Exception], *, soft_fail: bool, deferrable: bool
 ) -> None:
     answers += [()]
     with pytest.raises(ending):

@@ -53,23 +53,14 @@ if TYPE_CHECKING:
 
     from tests.support.airflow_support import Connections, FakeSpark
 
+pytestmark = pytest.mark.usefixtures("connections", "spark")
+
 _JOB_KEY = "dag/scheduled__2013-01-02/task/-1"
 _APPLICATION = "application_1_0001"
 
 
-@pytest.fixture(autouse=True)
-def _connected(connections: Connections) -> None:
-    """Every test has its connections."""
-
-
-def _delete(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
-    return HiveAcidDeleteOperator(
-        task_id="task",
-        table="demo.flights",
-        where="id = 1",
-        spark_bin_dir=str(spark.bin_dir),
-        **arguments,
-    )
+def _delete(**arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    return HiveAcidDeleteOperator(task_id="task", table="demo.flights", where="id = 1", **arguments)
 
 
 def _spec(spark: FakeSpark) -> JobSpec:
@@ -82,7 +73,7 @@ def _spec(spark: FakeSpark) -> JobSpec:
 def test_the_spark_submit_command_names_the_master_application_code_and_spec(
     spark: FakeSpark,
 ) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     arguments, options = spark.call["arguments"], spark.options
     assert options["--master"] == "local[1]"
     assert options["--name"] == "hiveacid-delete-demo.flights"
@@ -97,14 +88,14 @@ def test_the_spec_contains_the_metastore_address_and_the_job_key(
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.metastore(lock_timeout_s=42)
-    run_task(_delete(spark, heartbeat_s=2.0))
+    run_task(_delete(heartbeat_s=2.0))
     spec = _spec(spark)
     assert spec.metastore.uris == (METASTORE_URI,)
     assert (spec.job_key, spec.lock_timeout_s, spec.heartbeat_s) == (_JOB_KEY, 42.0, 2.0)
 
 
 def test_lock_timeout_s_of_the_operator_overrides_that_of_the_connection(spark: FakeSpark) -> None:
-    run_task(_delete(spark, lock_timeout_s="{{ 3 * 5 }}"))
+    run_task(_delete(lock_timeout_s="{{ 3 * 5 }}"))
     assert _spec(spark).lock_timeout_s == 15.0
 
 
@@ -112,15 +103,15 @@ def test_the_job_gets_the_operators_conflict_policy_and_the_connections_as_its_d
     spark: FakeSpark, connections: Connections
 ) -> None:
     connections.metastore(conflict_policy="strict")
-    run_task(_delete(spark, conflict_policy="{{ 'hi' ~ 've' }}"))
+    run_task(_delete(conflict_policy="{{ 'hi' ~ 've' }}"))
     spec = _spec(spark)
     assert spec.conflict_policy is ConflictPolicy.HIVE
     assert spec.default_conflict_policy is ConflictPolicy.STRICT
 
 
-def test_an_unknown_conflict_policy_is_refused_while_the_dag_is_parsed(spark: FakeSpark) -> None:
+def test_an_unknown_conflict_policy_is_refused_while_the_dag_is_parsed() -> None:
     with pytest.raises(ConfigurationError, match="conflict_policy must be one of hive, strict"):
-        _delete(spark, conflict_policy="lax")
+        _delete(conflict_policy="lax")
 
 
 def test_the_arguments_and_the_spec_do_not_contain_the_password(
@@ -133,24 +124,23 @@ def test_the_arguments_and_the_spec_do_not_contain_the_password(
         login="etl",
         password="hunter2",
     )
-    run_task(_delete(spark))
+    run_task(_delete())
     assert "hunter2" not in json.dumps([spark.call["arguments"], spark.call["spec"]])
 
 
 def test_only_the_current_user_can_read_the_spec(spark: FakeSpark) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     assert spark.call["spec_mode"] == "0o700"
 
 
 def test_the_temporary_directory_of_the_spec_is_removed(spark: FakeSpark) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     assert not Path(spark.options["--spec"]).parent.exists()
 
 
 def test_the_users_own_code_and_configuration_are_kept(spark: FakeSpark) -> None:
     run_task(
         _delete(
-            spark,
             py_files="/mine.zip",
             files="/mine.conf",
             conf={"spark.executor.instances": "{{ 2 }}"},
@@ -172,7 +162,7 @@ def test_settings_that_the_spark_provider_adds_at_execution_are_submitted(
         "inject_transport_information_into_spark_properties",
         lambda given, _: {**given, "spark.openlineage.transport.type": "http"},
     )
-    run_task(_delete(spark, openlineage_inject_transport_info=True))
+    run_task(_delete(openlineage_inject_transport_info=True))
     assert spark.options["--conf"] == "spark.openlineage.transport.type=http"
 
 
@@ -182,7 +172,7 @@ def test_an_invalid_start_timeout_s_in_airflows_configuration_is_refused(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", wait)
     with pytest.raises(ConfigurationError, match=r"start_timeout_s of section \[hiveacid\]"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
@@ -190,8 +180,8 @@ def test_start_timeout_s_comes_from_the_operator_or_airflows_configuration(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__START_TIMEOUT_S", "90.5")
-    run_task(_delete(spark))
-    run_task(_delete(spark, start_timeout_s=7))
+    run_task(_delete())
+    run_task(_delete(start_timeout_s=7))
     assert [call["spec"]["start_timeout_s"] for call in spark.calls] == [90.5, 7.0]
 
 
@@ -199,7 +189,7 @@ def test_spark_bin_dir_is_first_on_the_path_of_spark_submit_but_not_of_the_worke
     spark: FakeSpark,
 ) -> None:
     before = os.environ["PATH"]
-    run_task(_delete(spark))
+    run_task(_delete())
     assert spark.call["environment"]["PATH"] == f"{spark.bin_dir}{os.pathsep}{before}"
     assert "PYSPARK_PYTHON" not in spark.call["environment"]
     assert os.environ["PATH"] == before
@@ -216,6 +206,7 @@ def test_spark_bin_dir_can_be_set_in_airflows_configuration(
 def test_without_spark_bin_dir_spark_submit_is_found_on_the_path(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR")
     monkeypatch.setenv("PATH", f"{spark.bin_dir}{os.pathsep}{os.environ['PATH']}")
     run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
     assert spark.calls
@@ -231,6 +222,7 @@ def test_a_spark_bin_dir_without_spark_submit_is_refused(spark: FakeSpark, tmp_p
 def test_a_missing_spark_submit_raises_an_error_that_names_the_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"Set spark_bin_dir .* spark-environment DIR"):
         run_task(HiveAcidDeleteOperator(task_id="task", table="db.t"))
@@ -240,8 +232,8 @@ def test_a_missing_spark_submit_raises_an_error_that_names_the_setting(
 
 
 @pytest.mark.promise("A15")
-def test_the_task_returns_the_result_of_the_job(spark: FakeSpark) -> None:
-    returned = run_task(_delete(spark))
+def test_the_task_returns_the_result_of_the_job() -> None:
+    returned = run_task(_delete())
     assert returned == json.loads(json.dumps(returned))
     assert returned["status"] == "committed"
     assert returned["rows"] == {"inserted": 1, "updated": 2, "deleted": 0}
@@ -249,10 +241,10 @@ def test_the_task_returns_the_result_of_the_job(spark: FakeSpark) -> None:
     assert (returned["files"], returned["size_bytes"], returned["seconds"]) == (4, 500, 1.5)
 
 
-def test_the_asset_event_of_an_outlet_contains_the_write_id(spark: FakeSpark) -> None:
+def test_the_asset_event_of_an_outlet_contains_the_write_id() -> None:
     asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
     context = context_of()
-    run_task(_delete(spark, outlets=[asset]), context)
+    run_task(_delete(outlets=[asset]), context)
     assert context["outlet_events"][asset].extra == {
         "table": "demo.flights",
         "status": "committed",
@@ -266,21 +258,19 @@ def test_the_asset_event_of_an_outlet_contains_the_write_id(spark: FakeSpark) ->
 
 def test_an_asset_alias_gets_an_event_for_each_changed_table(spark: FakeSpark) -> None:
     alias, context = AssetAlias("flights"), context_of()
-    run_task(_delete(spark, outlets=[alias]), context)
+    run_task(_delete(outlets=[alias]), context)
     (event,) = context["outlet_events"][alias].asset_alias_events
     assert event.dest_asset_key.to_asset() == hive_asset("demo.flights")
     assert event.extra["write_id"] == 3
     spark.tell(status="nothing_to_do")
-    run_task(_delete(spark, outlets=[alias]), context := context_of())
+    run_task(_delete(outlets=[alias]), context := context_of())
     assert not context["outlet_events"][alias].asset_alias_events
 
 
 @pytest.mark.parametrize("argument", ["application", "application_args"])
-def test_a_program_given_to_an_operator_of_statements_is_refused(
-    spark: FakeSpark, argument: str
-) -> None:
+def test_a_program_given_to_an_operator_of_statements_is_refused(argument: str) -> None:
     with pytest.raises(ConfigurationError, match=f"HiveAcidDeleteOperator sets {argument} itself"):
-        _delete(spark, **{argument: ["/x.py"]})
+        _delete(**{argument: ["/x.py"]})
 
 
 _CLEARED = {DELIVERED_KEY: {"generation": 0, "max_tries": 1}}
@@ -306,7 +296,7 @@ def test_an_asset_event_is_sent_only_for_a_change(
 ) -> None:
     asset = Asset(name="flights", uri="hive://hms:10000/demo/flights")
     spark.tell(status=status)
-    task = _delete(spark, outlets=[asset], on_rerun=on_rerun)
+    task = _delete(outlets=[asset], on_rerun=on_rerun)
     context = context_of(task_state_store=StateStore(store))
     context["ti"].max_tries = 2
     run_task(task, context)
@@ -317,7 +307,7 @@ def test_an_asset_event_is_sent_only_for_a_change(
 @pytest.mark.parametrize("status", ["already_done", "nothing_to_do", "planned"])
 def test_a_job_without_changes_succeeds(spark: FakeSpark, status: str) -> None:
     spark.tell(status=status)
-    assert run_task(_delete(spark))["status"] == status
+    assert run_task(_delete())["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -327,7 +317,7 @@ def test_an_input_error_is_raised_and_not_retried(
     spark: FakeSpark, error: type[HiveAcidError], exit_code: int
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "table x: no"}, exit_code=exit_code)
-    task = _delete(spark)
+    task = _delete()
     with pytest.raises(error, match="table x: no") as caught:
         run_task(task)
     assert task.retry_policy is not None
@@ -341,7 +331,7 @@ def test_a_retryable_error_of_the_driver_is_raised_with_its_type_and_retried(
     spark: FakeSpark, error: type[HiveAcidError]
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "try again"}, exit_code=20)
-    task = _delete(spark)
+    task = _delete()
     with pytest.raises(error, match="try again") as caught:
         run_task(task)
     assert task.retry_policy is not None
@@ -350,7 +340,7 @@ def test_a_retryable_error_of_the_driver_is_raised_with_its_type_and_retried(
 
 def test_a_fenced_job_is_not_retried(spark: FakeSpark) -> None:
     spark.tell(error={"type": "FencedError", "message": "newer"}, exit_code=11)
-    task = _delete(spark)
+    task = _delete()
     with pytest.raises(FencedError) as caught:
         run_task(task)
     assert task.retry_policy is not None
@@ -360,7 +350,7 @@ def test_a_fenced_job_is_not_retried(spark: FakeSpark) -> None:
 def test_a_typed_error_is_raised_even_if_the_driver_exits_with_code_0(spark: FakeSpark) -> None:
     spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=0)
     with pytest.raises(WriteConflictError):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
@@ -368,7 +358,7 @@ def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
 ) -> None:
     spark.tell(answers=False, exit_code=137)
     with pytest.raises(JobFailedError, match=r"left no result \(exit code 137\)"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 @pytest.mark.parametrize(
@@ -393,7 +383,7 @@ def test_the_reason_of_a_driver_without_a_result_reaches_the_task(
 ) -> None:
     spark.tell(answers=False, exit_code=1, says=said)
     with pytest.raises(JobFailedError, match=rf"\(exit code 1\), but wrote: {reason}\. The"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_error(
@@ -401,19 +391,19 @@ def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_er
 ) -> None:
     spark.tell(answers=False)
     with pytest.raises(JobFailedError, match="left no result"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_an_application_that_refuses_its_spec_raises_an_input_error(spark: FakeSpark) -> None:
     spark.tell(answers=False, exit_code=10)
     with pytest.raises(InputError, match="exit code 10"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_truncated_result_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(cut=40)
     with pytest.raises(JobFailedError, match="truncated"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_output_in_another_encoding_does_not_end_the_task(
@@ -421,7 +411,7 @@ def test_output_in_another_encoding_does_not_end_the_task(
 ) -> None:
     shown = TaskLog.of_tasks(monkeypatch)
     spark.tell(says="Stra\u00dfe", encoding="latin-1")
-    assert run_task(_delete(spark))["status"] == "committed"
+    assert run_task(_delete())["status"] == "committed"
     assert "Stra\ufffde" in shown.lines
 
 
@@ -442,7 +432,7 @@ def test_a_worker_holds_its_drivers_lock_until_the_driver_has_ended(
         seen.append(worker_lives(spark.call["spec"]["worker_file"]))
 
     monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
-    run_task(_delete(spark))
+    run_task(_delete())
     assert seen == [True]
     assert not worker_lives(spark.call["spec"]["worker_file"])
 
@@ -458,7 +448,7 @@ def test_an_error_in_the_reader_of_the_output_kills_the_driver(
     monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read)
     spark.tell(hangs=True)
     with pytest.raises(ValueError, match="nobody expected"):
-        run_task(_delete(spark))
+        run_task(_delete())
     processes = json.loads((spark.directory / "hanging.json").read_text())
     until(lambda: not any(map(is_running, processes.values())))
 
@@ -466,23 +456,23 @@ def test_an_error_in_the_reader_of_the_output_kills_the_driver(
 def test_a_result_of_a_different_job_is_refused(spark: FakeSpark) -> None:
     spark.tell(job_key="somebody/else")
     with pytest.raises(JobFailedError, match="somebody/else"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_failed_result_without_an_error_raises_a_job_failed_error(spark: FakeSpark) -> None:
     spark.tell(status="failed")
     with pytest.raises(JobFailedError, match="failed without an error"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_a_result_of_an_older_release_is_refused(spark: FakeSpark) -> None:
     spark.tell(version=0)
     with pytest.raises(ContractVersionError, match="the application is older"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 def test_every_try_has_the_same_job_key(spark: FakeSpark) -> None:
-    task = _delete(spark)
+    task = _delete()
     spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=20)
     with pytest.raises(WriteConflictError):
         run_task(task, context_of(try_number=1))
@@ -494,7 +484,7 @@ def test_every_try_has_the_same_job_key(spark: FakeSpark) -> None:
 
 
 def test_running_an_operator_twice_does_not_accumulate_arguments(spark: FakeSpark) -> None:
-    task = _delete(spark, py_files="/mine.zip")
+    task = _delete(py_files="/mine.zip")
     run_task(task)
     run_task(task)
     first, second = (call["arguments"] for call in spark.calls)
@@ -510,22 +500,22 @@ def test_a_missing_spark_connection_raises_an_error_instead_of_meaning_yarn(
 ) -> None:
     connections.remove("spark_default")
     with pytest.raises(ConfigurationError, match="no connection 'spark_default' for Spark"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
 def test_a_missing_metastore_connection_raises_an_error_with_its_name(spark: FakeSpark) -> None:
     with pytest.raises(ConfigurationError, match="no connection 'nowhere'"):
-        run_task(_delete(spark, hive_acid_conn_id="nowhere"))
+        run_task(_delete(hive_acid_conn_id="nowhere"))
     assert spark.calls == []
 
 
 def test_a_spark_connection_without_a_master_raises_an_error_with_its_name(
-    spark: FakeSpark, connections: Connections
+    connections: Connections,
 ) -> None:
     connections.add("spark_default", "spark")
     with pytest.raises(ConfigurationError, match="'spark_default' has no host"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 @pytest.mark.parametrize(
@@ -540,17 +530,17 @@ def test_a_standalone_master_keeps_its_scheme(
     spark: FakeSpark, connections: Connections, given: dict[str, Any]
 ) -> None:
     connections.add("spark_default", "spark", **given)
-    run_task(_delete(spark))
+    run_task(_delete())
     assert spark.options["--master"] == "spark://master:7077"
 
 
 @pytest.mark.parametrize("master", ["spark://master:7077", "local[2]"])
 def test_cluster_mode_is_refused_for_masters_that_do_not_support_it_for_python(
-    spark: FakeSpark, connections: Connections, master: str
+    connections: Connections, master: str
 ) -> None:
     connections.add("spark_default", "spark", host=master, extra={"deploy-mode": "cluster"})
     with pytest.raises(ConfigurationError, match="does not run Python drivers in cluster mode"):
-        run_task(_delete(spark))
+        run_task(_delete())
 
 
 # ---- cluster deploy mode -------------------------------------------------------------------------
@@ -569,7 +559,7 @@ def yarn(connections: Connections, results: Path) -> None:
 
 @pytest.mark.usefixtures("yarn")
 def test_in_cluster_mode_the_spec_is_shipped_as_a_file(spark: FakeSpark) -> None:
-    assert run_task(_delete(spark, files="/mine.conf"))["status"] == "committed"
+    assert run_task(_delete(files="/mine.conf"))["status"] == "committed"
     shipped = spark.options["--files"].split(",")
     assert Path(shipped[0]).name == spark.options["--spec"]
     assert shipped[1] == "/mine.conf"
@@ -580,7 +570,7 @@ def test_in_cluster_mode_the_spec_is_shipped_as_a_file(spark: FakeSpark) -> None
 def test_in_cluster_mode_the_result_is_read_from_the_shared_directory(
     spark: FakeSpark, results: Path
 ) -> None:
-    run_task(_delete(spark))
+    run_task(_delete())
     assert _spec(spark).result_uri is not None
     assert str(_spec(spark).result_uri).startswith(f"file:{results}/")
     assert list(results.iterdir()) == []
@@ -590,7 +580,7 @@ def test_in_cluster_mode_the_result_is_read_from_the_shared_directory(
 def test_result_dir_of_the_operator_overrides_that_of_the_connection(
     spark: FakeSpark, tmp_path: Path
 ) -> None:
-    run_task(_delete(spark, result_dir=f"file:{tmp_path}/other"))
+    run_task(_delete(result_dir=f"file:{tmp_path}/other"))
     assert str(_spec(spark).result_uri).startswith(f"file:{tmp_path}/other/")
 
 
@@ -599,13 +589,13 @@ def test_cluster_mode_without_a_result_directory_is_refused_before_submission(
 ) -> None:
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
     with pytest.raises(ConfigurationError, match="result_dir"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
 @pytest.mark.usefixtures("yarn")
 def test_yarn_without_a_resource_manager_address_runs_without_resumption(spark: FakeSpark) -> None:
-    task = _delete(spark)
+    task = _delete()
     run_task(task)
     assert task.durable is True
     assert "spark.yarn.submit.waitAppCompletion=false" not in spark.call["arguments"]
@@ -634,7 +624,7 @@ def test_with_a_resource_manager_address_a_driver_on_yarn_is_tracked(
     spark: FakeSpark, resource_manager: ResourceManager
 ) -> None:
     store = StateStore()
-    run_task(_delete(spark), context_of(task_state_store=store))
+    run_task(_delete(), context_of(task_state_store=store))
     assert "spark.yarn.submit.waitAppCompletion=false" in spark.call["arguments"]
     assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
@@ -654,7 +644,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
     with monkeypatch.context() as patch:
         patch.setattr(ClusterRun, "_pause", lost)
         with pytest.raises(KeyboardInterrupt):
-            run_task(_delete(spark), context_of(task_state_store=store))
+            run_task(_delete(), context_of(task_state_store=store))
     assert store["spark_job_id"] == _APPLICATION
     # The driver that nobody watched has ended by now and left its result.
     spec = _spec(spark)
@@ -685,7 +675,7 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
         ).dump()
     )
     resource_manager.app = SUCCEEDED
-    returned = run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    returned = run_task(_delete(), context_of(try_number=2, task_state_store=store))
     assert returned["write_ids"] == {"demo.flights": 4}
     assert len(spark.calls) == 1
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
@@ -700,7 +690,7 @@ def test_a_retry_does_not_take_the_result_of_a_different_statement(
         hiveacid_result_uri="file:/nowhere/result.json",
         hiveacid_submission=other,
     )
-    run_task(_delete(spark), context_of(try_number=2, task_state_store=store))
+    run_task(_delete(), context_of(try_number=2, task_state_store=store))
     assert len(spark.calls) == 1
     assert resource_manager.asked == [_APPLICATION]
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
@@ -711,9 +701,9 @@ def test_a_task_cleared_after_its_success_is_submitted_again(
 ) -> None:
     # The Spark provider notes a pod's success, and would take a running driver for done by it.
     store = StateStore(k8s_driver_status="Succeeded")
-    run_task(_delete(spark), context_of(task_state_store=store))
+    run_task(_delete(), context_of(task_state_store=store))
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
-    run_task(_delete(spark), context_of(task_state_store=store))
+    run_task(_delete(), context_of(task_state_store=store))
     assert len(spark.calls) == 2
     assert resource_manager.asked == [_APPLICATION] * 2
 
@@ -725,15 +715,15 @@ def test_a_typed_error_of_a_driver_in_the_cluster_is_raised(
     resource_manager.app = FAILED
     store = StateStore()
     with pytest.raises(WriteConflictError):
-        run_task(_delete(spark), context_of(task_state_store=store))
+        run_task(_delete(), context_of(task_state_store=store))
     assert set(store) == {INSTALLATION_KEY}
 
 
 def test_killing_the_task_kills_the_driver_in_the_cluster(
-    spark: FakeSpark, resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
+    resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
-    task = _delete(spark)
+    task = _delete()
     run_task(task, context_of(task_state_store=StateStore()))
     task.on_kill()
     assert resource_manager.killed == [_APPLICATION]
@@ -747,7 +737,7 @@ def test_a_full_temporary_directory_raises_an_error_that_names_tmpdir(
 
     monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(StoreUnavailableError, match=r"cannot write /.*No space left.*TMPDIR"):
-        run_task(_delete(spark))
+        run_task(_delete())
     assert spark.calls == []
 
 
@@ -777,7 +767,7 @@ def test_killing_the_task_kills_every_child_process_of_spark_submit(
         lambda spec: aborted.append(spec.job_key),
     )
     spark.tell(hangs=True)
-    task = _delete(spark)
+    task = _delete()
     # As Airflow does it: the handler runs in the main thread, in the middle of `execute`.
     before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
     killer = threading.Thread(
@@ -805,7 +795,7 @@ def test_a_task_killed_before_it_submits_does_not_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
-    task = _delete(spark)
+    task = _delete()
     task.on_kill()
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task)
@@ -816,7 +806,7 @@ def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
-    task = _delete(spark)
+    task = _delete()
     # The handler of a signal returns to where the task was.
     monkeypatch.setattr(Submitter, "watched", lambda _: (task.on_kill(), nullcontext())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
@@ -825,10 +815,10 @@ def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
 
 
 def test_a_kill_ends_with_a_log_line_if_the_metastore_is_unreachable(
-    spark: FakeSpark, caplog: pytest.LogCaptureFixture, connections: Connections
+    caplog: pytest.LogCaptureFixture, connections: Connections
 ) -> None:
     connections.metastore("thrift://127.0.0.1:1")
-    task = _delete(spark)
+    task = _delete()
     run_task(task)
     task.on_kill()
     assert "cannot abort the transaction" in caplog.text

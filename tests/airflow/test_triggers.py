@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from tests.support.airflow_support import Connections, Warehouse
 
+pytestmark = pytest.mark.usefixtures("connections")
+
 _ARGUMENTS: dict[str, Any] = {
     "table": "db.t",
     "partition": "month=1",
@@ -131,10 +133,7 @@ def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) 
     assert findings(asyncio.run(wait()))[0]["delta_count"] == 2
 
 
-def test_measuring_a_table_does_not_block_the_event_loop(
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_measuring_a_table_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
     def slow(*_: object, **__: object) -> object:
@@ -158,7 +157,6 @@ def test_measuring_a_table_does_not_block_the_event_loop(
 
 
 def test_the_trigger_measures_again_after_the_poke_interval(
-    connections: Connections,  # noqa: ARG001 - sets the environment
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = iter([_measured(_HEALTHY), _measured(_HEALTHY), _measured(_DUE)])

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
     from tests.support.airflow_support import Connections, FakeSpark
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 Make: TypeAlias = Callable[..., "WorkerFirstOperator"]
 _REF = TableRef("d", "t")
 
@@ -108,32 +110,24 @@ def _there(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir() if not path.name.startswith("_"))
 
 
-def _compact(spark: FakeSpark, **given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
-    return HiveAcidCompactOperator(
-        task_id="task", table="d.t", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _compact(**given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
+    return HiveAcidCompactOperator(task_id="task", table="d.t", **given)
 
 
-def _clean(spark: FakeSpark, **given: Any) -> HiveAcidCleanOperator:  # noqa: ANN401
-    return HiveAcidCleanOperator(
-        task_id="task", table="d.t", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _clean(**given: Any) -> HiveAcidCleanOperator:  # noqa: ANN401
+    return HiveAcidCleanOperator(task_id="task", table="d.t", **given)
 
 
-def _clean_tables(spark: FakeSpark, **given: Any) -> HiveAcidCleanTablesOperator:  # noqa: ANN401
-    return HiveAcidCleanTablesOperator(
-        task_id="task", tables="d.*", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _clean_tables(**given: Any) -> HiveAcidCleanTablesOperator:  # noqa: ANN401
+    return HiveAcidCleanTablesOperator(task_id="task", tables="d.*", **given)
 
 
-def _compact_tables(spark: FakeSpark, **given: Any) -> HiveAcidCompactTablesOperator:  # noqa: ANN401
-    return HiveAcidCompactTablesOperator(
-        task_id="task", tables="d.*", spark_bin_dir=str(spark.bin_dir), **given
-    )
+def _compact_tables(**given: Any) -> HiveAcidCompactTablesOperator:  # noqa: ANN401
+    return HiveAcidCompactTablesOperator(task_id="task", tables="d.*", **given)
 
 
 def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpark) -> None:
-    task = _compact(spark, outlets=[Asset("a")])
+    task = _compact(outlets=[Asset("a")])
     result = run_task(task)
     assert spark.calls == []
     assert result["status"] == "nothing_to_do"
@@ -145,17 +139,17 @@ def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpa
 
 
 def test_an_automatic_compaction_with_a_partition_due_starts_spark(spark: FakeSpark) -> None:
-    run_task(_compact(spark, delta_count="{{ 2 }}", on_worker="{{ true }}"))
+    run_task(_compact(delta_count="{{ 2 }}", on_worker="{{ true }}"))
     assert len(spark.calls) == 1
 
 
 def test_a_request_of_another_client_makes_the_table_due(
     spark: FakeSpark, client: FakeClient
 ) -> None:
-    run_task(_compact(spark))
+    run_task(_compact())
     assert spark.calls == []
     client.request_compaction(_REF, None, CompactionType.MAJOR)
-    run_task(_compact(spark))
+    run_task(_compact())
     assert len(spark.calls) == 1
 
 
@@ -177,7 +171,7 @@ def test_an_empty_queue_needs_no_files_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction_planner, "list_table", None)
-    assert run_task(_compact_tables(spark, choice="queued"))["status"] == "nothing_to_do"
+    assert run_task(_compact_tables(choice="queued"))["status"] == "nothing_to_do"
     assert spark.calls == []
 
 
@@ -207,7 +201,7 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
         now_s = (begin + timedelta(hours=hour, minutes=-1)).timestamp()
         with monkeypatch.context() as patch:
             patch.setattr(window, "time", SimpleNamespace(time=lambda: now_s))
-            task = _compact_tables(spark, delta_count=2, until="{{ '05:00' }} Europe/Zurich")
+            task = _compact_tables(delta_count=2, until="{{ '05:00' }} Europe/Zurich")
             return run_task(task, _of_night(begin))  # type: ignore[no-any-return]
 
     run_at(3)
@@ -223,12 +217,12 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
 def test_after_the_window_no_spark_starts_even_if_a_driver_would_plan(spark: FakeSpark) -> None:
     begin = datetime(2020, 1, 1, tzinfo=UTC)
     for given in ({"on_worker": False}, {"env_vars": {"A": "b"}}, {"choice": "major"}):
-        result = run_task(_compact_tables(spark, until="05:00 UTC", **given), _of_night(begin))
+        result = run_task(_compact_tables(until="05:00 UTC", **given), _of_night(begin))
         assert result["details"]["window_ended"] is True
     assert spark.calls == []
 
 
-def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> None:
+def test_the_job_of_the_driver_knows_the_end_of_the_window() -> None:
     begin = datetime(2026, 11, 27, 0, tzinfo=UTC)
     moments = {
         "05:00 Europe/Zurich": datetime(2026, 11, 27, 4, tzinfo=UTC),
@@ -236,7 +230,7 @@ def test_the_job_of_the_driver_knows_the_end_of_the_window(spark: FakeSpark) -> 
         "": None,
     }
     for until, end in moments.items():
-        task = _compact_tables(spark, until=until, plan_only=True)
+        task = _compact_tables(until=until, plan_only=True)
         context = {**_of_night(begin), "macros": SimpleNamespace(timedelta=timedelta)}
         run_task(task, context)
         assert task.build_job().until_s == (None if end is None else end.timestamp())
@@ -246,12 +240,12 @@ def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction_planner, "plan_table", None)
-    run_task(_compact(spark, choice="minor"))
+    run_task(_compact(choice="minor"))
     assert len(spark.calls) == 1
 
 
 def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark) -> None:
-    result = run_task(_compact(spark, choice="major", plan_only=True))
+    result = run_task(_compact(choice="major", plan_only=True))
     assert spark.calls == []
     assert result["status"] == "planned"
     assert [one["kind"] for one in result["details"]["compactions"]] == ["major"]
@@ -260,18 +254,18 @@ def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark)
 def test_a_compaction_of_many_tables_starts_spark_only_if_a_partition_is_due(
     spark: FakeSpark,
 ) -> None:
-    result = run_task(_compact_tables(spark))
+    result = run_task(_compact_tables())
     assert spark.calls == []
     assert (result["status"], result["kind"]) == ("nothing_to_do", "compact_tables")
     assert (result["details"]["tables"], result["details"]["partitions"]) == (1, 1)
-    run_task(_compact_tables(spark, delta_count=2))
+    run_task(_compact_tables(delta_count=2))
     assert len(spark.calls) == 1
-    run_task(_compact_tables(spark, choice="major"))
+    run_task(_compact_tables(choice="major"))
     assert len(spark.calls) == 2
 
 
 def test_the_worker_plans_the_compaction_of_many_tables(spark: FakeSpark) -> None:
-    result = run_task(_compact_tables(spark, delta_count=2, plan_only=True))
+    result = run_task(_compact_tables(delta_count=2, plan_only=True))
     assert spark.calls == []
     assert result["status"] == "planned"
     assert [(one["table"], one["kind"]) for one in result["details"]["compactions"]] == [
@@ -287,15 +281,13 @@ def test_spark_compacts_the_other_tables_if_one_cannot_be_planned(
 
     monkeypatch.setattr(tables_planner, "partitions_of", refuse)
     with pytest.raises(PartitionsFailedError, match="busy"):
-        run_task(_compact_tables(spark, plan_only=True, on_worker=True))
+        run_task(_compact_tables(plan_only=True, on_worker=True))
     assert spark.calls == []
-    run_task(_compact_tables(spark))
+    run_task(_compact_tables())
     assert len(spark.calls) == 1
 
 
-def test_the_worker_ends_the_queue_entries_of_dead_workers(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_worker_ends_the_queue_entries_of_dead_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[object] = []
 
     def end(_: object, ref: object) -> list[Any]:
@@ -303,17 +295,17 @@ def test_the_worker_ends_the_queue_entries_of_dead_workers(
         return []
 
     monkeypatch.setattr(compaction_planner, "end_dead_entries", end)
-    run_task(_compact(spark, plan_only=True))
+    run_task(_compact(plan_only=True))
     assert ended == []
-    run_task(_compact(spark))
+    run_task(_compact())
     assert ended == [_REF]
 
 
 def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -> None:
     _put_base(root)
-    planned = run_task(_clean(spark, plan_only=True))
+    planned = run_task(_clean(plan_only=True))
     assert len(_there(root)) == 3
-    result = run_task(_clean(spark))
+    result = run_task(_clean())
     assert spark.calls == []
     assert _there(root) == ["base_0000002"]
     assert (planned["status"], result["status"]) == ("planned", "committed")
@@ -324,7 +316,7 @@ def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -
             "delta_0000002_0000002_0000",
         ]
         assert (one["kind"], one["files"], one["size_bytes"]) == ("clean", 2, 8)
-    again = run_task(_clean(spark))
+    again = run_task(_clean())
     assert again["status"] == "nothing_to_do"
 
 
@@ -334,7 +326,7 @@ def test_the_worker_lists_unknown_files_of_a_table(
 ) -> None:
     (root / "delta_0000002_0000002_0000" / "notes.txt").write_text("words")
     log = TaskLog.of_tasks(monkeypatch)
-    result = run_task(_clean(spark, remove_unknown_after="1 day"))
+    result = run_task(_clean(remove_unknown_after="1 day"))
     assert (spark.calls, result["status"]) == ([], "nothing_to_do")
     (outcome,) = result["details"]["cleanings"]
     (one,) = outcome["unknown"]["largest"]
@@ -348,9 +340,9 @@ def test_the_worker_cleans_many_tables_without_spark(
 ) -> None:
     _put_base(root)
     log = TaskLog.of_tasks(monkeypatch)
-    planned = run_task(_clean_tables(spark, plan_only=True))
+    planned = run_task(_clean_tables(plan_only=True))
     assert len(_there(root)) == 3
-    result = run_task(_clean_tables(spark))
+    result = run_task(_clean_tables())
     assert spark.calls == []
     assert _there(root) == ["base_0000002"]
     assert (planned["status"], result["status"]) == ("planned", "committed")
@@ -358,7 +350,7 @@ def test_the_worker_cleans_many_tables_without_spark(
         assert (one["kind"], one["files"], one["size_bytes"]) == ("clean_tables", 2, 8)
         assert [found["table"] for found in one["details"]["cleanings"]] == ["d.t"]
     assert any(line.startswith("1 tables with 1 partitions: 2 directories") for line in log.lines)
-    assert run_task(_clean_tables(spark))["status"] == "nothing_to_do"
+    assert run_task(_clean_tables())["status"] == "nothing_to_do"
 
 
 def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
@@ -376,10 +368,10 @@ def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
 
     monkeypatch.setattr(clean_table, "check_writable", check)
     with pytest.raises(PartitionsFailedError, match=r"(?s)d\.bad: no HDFS client.*d\.t: removed 2"):
-        run_task(_clean_tables(spark, on_worker=True))
+        run_task(_clean_tables(on_worker=True))
     assert _there(root) == ["base_0000002"]
     assert spark.calls == []
-    run_task(_clean_tables(spark))
+    run_task(_clean_tables())
     assert len(spark.calls) == 1
 
 
@@ -412,11 +404,11 @@ def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
 ) -> None:
     _put_base(root)
     connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    run_task(_clean(spark, result_dir=f"file:{tmp_path}/results"))
+    run_task(_clean(result_dir=f"file:{tmp_path}/results"))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
     connections.remove("spark_default")
-    assert run_task(_clean(spark, on_worker=True))["status"] == "committed"
+    assert run_task(_clean(on_worker=True))["status"] == "committed"
 
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
@@ -471,11 +463,7 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
     [(_compact, {"plan_only": True}, "plan_table"), (_clean, {}, "clean_table")],
 )
 def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
-    spark: FakeSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    make: Make,
-    given: dict[str, Any],
-    name: str,
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, given: dict[str, Any], name: str
 ) -> None:
     def refuse(*_: object) -> None:
         raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
@@ -533,7 +521,7 @@ def test_spark_compacts_the_other_partitions_if_one_cannot_be_planned(
         raise PartitionsFailedError(table="d.t", failed={"a=1": "no such directory"}, of=2, done={})
 
     monkeypatch.setattr(without_spark, "plan_table", refuse)
-    run_task(_compact(spark, on_worker=on_worker))
+    run_task(_compact(on_worker=on_worker))
     assert len(spark.calls) == 1
     assert any(one.startswith("cannot plan every partition, so") for one in caplog.messages)
 
@@ -546,8 +534,8 @@ def test_spark_does_everything_if_only_sparks_settings_allow_changes_on_the_stor
 
     monkeypatch.setattr(clean_table, "check_publishable", refuse)
     with pytest.raises(UnsupportedTableError):
-        run_task(_clean(spark, on_worker=True))
-    run_task(_clean(spark))
+        run_task(_clean(on_worker=True))
+    run_task(_clean())
     assert len(spark.calls) == 1
 
 
@@ -624,7 +612,7 @@ def test_a_trigger_has_woken_the_task_until_a_job_reads_the_event() -> None:
 
 
 def test_the_workers_result_is_logged_counted_and_timed(
-    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put_base(root)
     counted: list[tuple[JobResult, float]] = []
@@ -637,7 +625,7 @@ def test_the_workers_result_is_logged_counted_and_timed(
 
     monkeypatch.setattr(clean_table, "with_past", slow)
     log = TaskLog.of_tasks(monkeypatch)
-    result = run_task(_clean(spark))
+    result = run_task(_clean())
     assert "the worker did this job without Spark" in log.lines
     ((one, took_s),) = counted
     assert one.kind == "clean"
@@ -645,11 +633,9 @@ def test_the_workers_result_is_logged_counted_and_timed(
     assert any("delta_0000001_0000001_0000" in line for line in log.lines)
 
 
-def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
-    spark: FakeSpark, client: FakeClient
-) -> None:
+def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(client: FakeClient) -> None:
     def policy(**given: Any) -> str:  # noqa: ANN401
-        result = run_task(_compact(spark, plan_only=True, **given))
+        result = run_task(_compact(plan_only=True, **given))
         return str(result["details"]["conflict_policy"])
 
     assert policy(conflict_policy="strict") == "strict"
@@ -659,12 +645,12 @@ def test_the_worker_reports_the_policy_of_the_task_then_of_the_table(
 
 
 def test_the_worker_reports_the_connections_policy_if_no_other_is_given(
-    spark: FakeSpark, connections: Connections
+    connections: Connections,
 ) -> None:
     extra = {"uris": "thrift://no-server:1", "conflict_policy": "strict"}
     connections.remove("hive_acid_default")
     connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
-    result = run_task(_compact(spark))
+    result = run_task(_compact())
     assert result["details"]["conflict_policy"] == "strict"
 
 
@@ -680,19 +666,19 @@ def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, 
 
 
 def test_the_worker_warns_about_settings_of_the_metastore(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(without_spark, "preflight", lambda _: ["the initiator is off"])
-    run_task(_compact(spark))
-    run_task(_clean(spark))
+    run_task(_compact())
+    run_task(_clean())
     assert caplog.messages.count("the initiator is off") == 2
 
 
 def test_a_killed_cleaning_stops_at_its_next_step(
-    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put_base(root)
-    task = _clean(spark)
+    task = _clean()
     real = clean_table.with_past
 
     def killed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
@@ -709,7 +695,7 @@ def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
     spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put_base(root)
-    task = _clean_tables(spark)
+    task = _clean_tables()
     preflight = without_spark.preflight
 
     def killed(client: FakeClient) -> Any:  # noqa: ANN401
@@ -724,9 +710,9 @@ def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
 
 
 def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = _clean(spark)
+    task = _clean()
 
     def killed(*_: object) -> None:
         task.on_kill()

@@ -40,7 +40,7 @@ def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStor
     spark.tell(answers=False)
     yarn.app = dict(FAILED)
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     assert set(store) == {
         "spark_job_id",
         RESULT_URI_KEY,
@@ -63,7 +63,7 @@ def test_a_retry_submits_the_job_again_if_yarn_no_longer_knows_the_application(
 ) -> None:
     store = _left(spark, yarn)
     yarn.states, yarn.app = [None], dict(SUCCEEDED)
-    done = run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+    done = run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
@@ -77,11 +77,11 @@ def test_an_application_that_yarn_forgets_raises_an_error_unless_it_left_a_resul
     spark.tell(answers=False)
     yarn.app = None
     with pytest.raises(ApplicationForgottenError):
-        run_task(deletion(spark), context_of(task_state_store=store))
+        run_task(deletion(), context_of(task_state_store=store))
     assert store["spark_job_id"] == APP
     # Where it left its result before it was forgotten, that is the answer.
     spark.tell(answers=True)
-    done = run_task(deletion(spark), context_of("task", task_state_store=StateStore()))
+    done = run_task(deletion(), context_of("task", task_state_store=StateStore()))
     assert done["status"] == "committed"
 
 
@@ -93,7 +93,7 @@ def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
     yarn.tagged = {"application_1_0007": tag_of(store[ATTEMPT_KEY])}
     yarn.app, yarn.states = dict(RUNNING), [dict(RUNNING), dict(RUNNING), dict(FAILED)]
     with pytest.raises(JobFailedError):
-        run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+        run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert store["spark_job_id"] == "application_1_0007"
 
@@ -113,23 +113,22 @@ def test_a_third_try_finds_the_second_submission_by_its_tag_if_its_id_was_not_no
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Submitter, "submit", lost)
         with pytest.raises(KeyboardInterrupt):
-            run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+            run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert len(spark.calls) == 1
     yarn.tagged = {"application_1_0007": tag_of(spark.calls[-1]["spec"]["attempt"])}
     yarn.app, yarn.states = dict(SUCCEEDED), [dict(RUNNING)]
     yarn.app["state"] = "RUNNING"  # until its container is gone
     yarn.requests.clear()
-    done = run_task(deletion(spark), context_of(try_number=3, task_state_store=store))
+    done = run_task(deletion(), context_of(try_number=3, task_state_store=store))
     assert done["status"] == "committed"
     assert len(spark.calls) == 1
     assert set(yarn.asked) == {"application_1_0007"}
 
 
-def _script(spark: FakeSpark) -> HiveAcidSqlOperator:
+def _script() -> HiveAcidSqlOperator:
     return HiveAcidSqlOperator(
         task_id="task",
         sql="DELETE FROM demo.flights WHERE id = 1; DELETE FROM demo.flights WHERE id = 2",
-        spark_bin_dir=str(spark.bin_dir),
     )
 
 
@@ -149,7 +148,7 @@ def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Submitter, "submit", lost)
         with pytest.raises(KeyboardInterrupt):
-            run_task(_script(spark), context_of(task_state_store=store))
+            run_task(_script(), context_of(task_state_store=store))
     assert store[ATTEMPT_KEY] == spark.calls[1]["spec"]["attempt"]
     (spark.directory / "calls.jsonl").unlink()
     yarn.requests.clear()
@@ -175,7 +174,7 @@ def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ResourceManager, "end", counted)
-        done = run_task(_script(spark), context_of(try_number=2, task_state_store=store))
+        done = run_task(_script(), context_of(try_number=2, task_state_store=store))
     assert [one["status"] for one in done["statements"]] == ["committed", "committed"]
     assert yarn.killed == [second]
     assert submitted == [0]
@@ -192,7 +191,7 @@ def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     yarn.tagged, yarn.app = {APP: tag_of(store[ATTEMPT_KEY])}, dict(RUNNING)
     yarn.ends = False  # as when nobody heard the first order
     killed_once(
-        _script(spark),
+        _script(),
         context_of(try_number=2, task_state_store=store),
         lambda: bool(yarn.killed),
     )
@@ -218,7 +217,7 @@ def test_nothing_is_submitted_while_the_driver_of_a_later_statement_may_run(
     yarn.page = (page, "")
     monkeypatch.setattr(HiveAcidSqlOperator, "_bounds", lambda _: Bounds(silence_s=0, refusal_s=0))
     with pytest.raises(error):
-        run_task(_script(spark), context_of(try_number=2, task_state_store=store))
+        run_task(_script(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert dict(store) == before
 
@@ -285,7 +284,7 @@ def test_nothing_is_submitted_while_the_resource_manager_is_unavailable(
     yarn.page = (503, "")
     monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
     with pytest.raises(ClusterUnavailableError):
-        run_task(deletion(spark), context_of(try_number=2, task_state_store=store))
+        run_task(deletion(), context_of(try_number=2, task_state_store=store))
     assert spark.calls == []
     assert store["spark_job_id"] == APP
 
@@ -298,7 +297,7 @@ def test_killing_a_retry_kills_the_application_that_it_found(
     store = _left(spark, yarn)
     yarn.app = dict(RUNNING)
     killed_once(
-        deletion(spark),
+        deletion(),
         context_of(try_number=2, task_state_store=store),
         lambda: len(yarn.requests) > 1,
     )
@@ -307,9 +306,7 @@ def test_killing_a_retry_kills_the_application_that_it_found(
     assert len(aborted) == 1
 
 
-def test_a_kill_uses_the_noted_application_id_if_the_tag_finds_nothing(
-    yarn: Pretended,
-) -> None:
+def test_a_kill_uses_the_noted_application_id_if_the_tag_finds_nothing(yarn: Pretended) -> None:
     yarn.app = dict(RUNNING)
     run = run_on_yarn(yarn, Clock())
     run.answer_for(APP, "hiveacid-0-a")

@@ -162,9 +162,7 @@ def test_several_tasks_compact_a_large_bucket_into_one_file(
     assert identities(lab4) == before
 
 
-def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(
-    lab3: Lab,
-) -> None:
+def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(lab3: Lab) -> None:
     lab3.table("t", COLUMNS)
     rows = history(lab3)
     before = lab3.directories("t")

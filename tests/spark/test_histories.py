@@ -116,10 +116,7 @@ class History:
 )
 @pytest.mark.long_cases("4.0.1-plain", "3.1.3-buckets")
 def test_a_table_has_the_rows_of_the_model_after_each_step_of_a_random_history(
-    lab: Lab,
-    partitioned: bool,
-    buckets: int,
-    capsys: pytest.CaptureFixture[str],
+    lab: Lab, partitioned: bool, buckets: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = int(os.environ.get("HIVEACID_SEED") or random.SystemRandom().randint(0, 1 << 30))
     with capsys.disabled():

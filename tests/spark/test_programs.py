@@ -187,10 +187,7 @@ def test_a_program_overtaken_before_its_snapshot_runs_once_and_reads_the_newer_r
     ],
 )
 def test_an_undeclared_or_invalid_statement_of_a_program_ends_its_transaction(
-    shop: Lab,
-    body: Callable[[acid.Transaction, str], object],
-    error: type[Exception],
-    message: str,
+    shop: Lab, body: Callable[[acid.Transaction, str], object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         run(shop, spec_of(shop, changes=("t",)), lambda txn: body(txn, shop.db))

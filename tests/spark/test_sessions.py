@@ -197,9 +197,7 @@ def test_reads_and_statements_are_correct_under_unusual_session_settings(
     ]
 
 
-def test_char_columns_equal_literals_without_padding_in_an_ordinary_session(
-    tables: Lab,
-) -> None:
+def test_char_columns_equal_literals_without_padding_in_an_ordinary_session(tables: Lab) -> None:
     with set_to(tables.spark, {"spark.sql.readSideCharPadding": "true"}):
         frame = tables.frame("wide")
         for condition in ("flag = 'k3'", "flag in ('k3')", "flag like 'k3'", "length(flag) = 2"):

@@ -89,9 +89,7 @@ def test_rows_are_inserted_by_position_with_dynamic_partitions_last(shop: Lab) -
     assert [row[1:] for row in shop.rows("orders")] == [(1, 100)]
 
 
-def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(
-    shop: Lab,
-) -> None:
+def test_a_wrong_number_of_columns_or_a_wrong_partition_clause_is_refused(shop: Lab) -> None:
     for text in (
         "INSERT INTO orders SELECT spent, id FROM orders",
         "INSERT INTO customers PARTITION (day, country) SELECT 1, 'x', 2, 3, 'AT'",

@@ -94,15 +94,9 @@ def is_running(process: int) -> bool:
         return False
 
 
-def deletion(spark: FakeSpark, **arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+def deletion(**arguments: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
     """A task with one statement."""
-    return HiveAcidDeleteOperator(
-        task_id="task",
-        table="demo.flights",
-        where="id = 1",
-        spark_bin_dir=str(spark.bin_dir),
-        **arguments,
-    )
+    return HiveAcidDeleteOperator(task_id="task", table="demo.flights", where="id = 1", **arguments)
 
 
 def counting(folder: Path) -> str:

@@ -143,9 +143,7 @@ def _dates(*texts: str | None) -> tuple[dt.date | None, ...]:
 
 
 def case_of(
-    name: str,
-    *columns: tuple[str, str, tuple[Any, ...]],
-    timestamps: pa.DataType = NANOSECONDS,
+    name: str, *columns: tuple[str, str, tuple[Any, ...]], timestamps: pa.DataType = NANOSECONDS
 ) -> WriterCase:
     return WriterCase(
         name=name,
