@@ -208,7 +208,6 @@ def test_the_pod_of_a_task_that_was_ended_before_it_deferred_is_deleted(
 
 
 @pytest.mark.parametrize("state", ["deferred", "queued", "running", "restarting", None])
-@pytest.mark.usefixtures("spark")
 def test_the_driver_of_a_task_that_is_still_wanted_goes_on(
     yarn: Pretended, left_store: StateStore, aborted: list[str], state: str | None
 ) -> None:
@@ -218,7 +217,6 @@ def test_the_driver_of_a_task_that_is_still_wanted_goes_on(
     assert (yarn.killed, aborted) == ([], [])
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_driver_is_not_killed_if_airflow_does_not_answer(
     yarn: Pretended, left_store: StateStore, aborted: list[str]
 ) -> None:
@@ -253,7 +251,6 @@ def test_a_driver_may_begin_once_somebody_follows_it(
     assert not has_follower()
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_task_whose_trigger_cannot_reach_the_result_directory_wakes_and_follows_its_driver(
     yarn: Pretended, left_store: StateStore, tmp_path: Path
 ) -> None:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tests.support.airflow_support import Connections, FakeSpark
     from tests.support.pretended_kubernetes import KubernetesServer
 
+pytestmark = pytest.mark.usefixtures("on_kubernetes")
+
 
 def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> StateStore:
     """What a worker leaves that was lost while its driver ran; the driver still does."""
@@ -66,7 +68,6 @@ def _left(spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]) -> S
 
 
 @pytest.mark.promise("A7")
-@pytest.mark.usefixtures("on_kubernetes")
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_retry_finds_the_driver_of_a_lost_worker(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], is_noted: bool
@@ -85,7 +86,6 @@ def test_a_retry_finds_the_driver_of_a_lost_worker(
     assert store["spark_job_id"] == f"{SPACE}:{pod}"
 
 
-@pytest.mark.usefixtures("on_kubernetes")
 def test_a_retry_submits_the_job_again_if_the_driver_pod_is_gone(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
@@ -97,7 +97,6 @@ def test_a_retry_submits_the_job_again_if_the_driver_pod_is_gone(
     assert api.objects.list("pods", SPACE) == []  # what has succeeded is not kept
 
 
-@pytest.mark.usefixtures("on_kubernetes")
 def test_a_retry_waits_for_a_terminating_driver_pod_before_it_submits_again(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any]
 ) -> None:
@@ -119,7 +118,6 @@ def test_a_retry_waits_for_a_terminating_driver_pod_before_it_submits_again(
     assert (done["status"], len(spark.calls), submitted_before) == ("committed", 1, [0])
 
 
-@pytest.mark.usefixtures("on_kubernetes")
 def test_nothing_is_submitted_while_the_api_server_is_unavailable(
     spark: FakeSpark,
     api: KubernetesServer,
@@ -135,7 +133,6 @@ def test_nothing_is_submitted_while_the_api_server_is_unavailable(
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_kubernetes")
 def test_killing_a_retry_deletes_the_driver_pod_that_it_found(
     spark: FakeSpark, api: KubernetesServer, submits: dict[str, Any], aborted: list[str]
 ) -> None:

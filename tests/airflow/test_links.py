@@ -218,7 +218,7 @@ def test_the_yarn_application_of_a_driver_on_the_worker_is_found_by_its_tag(
     assert seen == [APP]
 
 
-@pytest.mark.usefixtures("spark", "spark")
+@pytest.mark.usefixtures("spark")
 def test_a_driver_outside_a_cluster_has_no_spark_link(connections: Connections) -> None:
     assert connections
     task, context = deletion(), context_of()

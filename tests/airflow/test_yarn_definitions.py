@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.support.airflow_support import Connections, FakeSpark
     from tests.support.pretended_yarn import ResourceManager as Pretended
 
+pytestmark = pytest.mark.usefixtures("on_yarn")
+
 _QUESTION, _DEFINITION = "SHOW LOCKS", "DROP TABLE demo.old"
 
 
@@ -72,7 +74,6 @@ def _left(first: str, spark: FakeSpark, yarn: Pretended, *, noted: bool = True) 
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_kill_during_a_metastore_query_kills_the_driver_of_an_earlier_try(
     spark: FakeSpark,
@@ -93,7 +94,6 @@ def test_a_kill_during_a_metastore_query_kills_the_driver_of_an_earlier_try(
     assert spark.calls == []
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_a_metastore_query_does_not_kill_the_driver_of_an_earlier_try(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]]
 ) -> None:
@@ -107,7 +107,6 @@ def test_a_metastore_query_does_not_kill_the_driver_of_an_earlier_try(
     assert spark.calls == []
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_definition_runs_only_after_the_driver_of_an_earlier_try_was_killed(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]], noted: bool
@@ -128,7 +127,7 @@ def test_a_definition_runs_only_after_the_driver_of_an_earlier_try_was_killed(
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn", "aborted")
+@pytest.mark.usefixtures("aborted")
 def test_a_kill_before_a_definition_kills_the_driver_of_an_earlier_try(
     spark: FakeSpark, yarn: Pretended, meanwhile: list[Callable[[], None]]
 ) -> None:
@@ -144,7 +143,6 @@ def test_a_kill_before_a_definition_kills_the_driver_of_an_earlier_try(
     assert store[ATTEMPT_KEY]
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize(
     ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
 )

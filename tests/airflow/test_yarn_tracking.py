@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tests.support.airflow_support import FakeSpark
     from tests.support.pretended_yarn import ResourceManager as Pretended
 
+pytestmark = pytest.mark.usefixtures("on_yarn")
+
 
 def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStore:
     """Return the task state of a worker that died while its driver ran; clear the fake's calls."""
@@ -57,7 +59,6 @@ def _left(spark: FakeSpark, yarn: Pretended, *, noted: bool = True) -> StateStor
 
 
 @pytest.mark.promise("A7")
-@pytest.mark.usefixtures("on_yarn")
 def test_a_retry_submits_the_job_again_if_yarn_no_longer_knows_the_application(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
@@ -69,7 +70,6 @@ def test_a_retry_submits_the_job_again_if_yarn_no_longer_knows_the_application(
     assert set(store) == {DELIVERED_KEY, INSTALLATION_KEY}
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_an_application_that_yarn_forgets_raises_an_error_unless_it_left_a_result(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
@@ -85,7 +85,6 @@ def test_an_application_that_yarn_forgets_raises_an_error_unless_it_left_a_resul
     assert done["status"] == "committed"
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
@@ -98,7 +97,6 @@ def test_a_retry_finds_an_application_without_a_noted_id_by_its_tag(
     assert store["spark_job_id"] == "application_1_0007"
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_a_third_try_finds_the_second_submission_by_its_tag_if_its_id_was_not_noted(
     spark: FakeSpark, yarn: Pretended
 ) -> None:
@@ -155,7 +153,6 @@ def _left_at_the_second(spark: FakeSpark, yarn: Pretended, *, noted: bool = True
     return store
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
     spark: FakeSpark, yarn: Pretended, noted: bool
@@ -182,7 +179,7 @@ def test_a_retry_kills_the_driver_of_a_later_statement_before_it_submits(
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn", "aborted")
+@pytest.mark.usefixtures("aborted")
 @pytest.mark.parametrize("noted", [True, False])
 def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     spark: FakeSpark, yarn: Pretended, noted: bool
@@ -201,7 +198,6 @@ def test_killing_a_retry_repeats_the_kill_of_the_driver_of_a_later_statement(
     assert store[ATTEMPT_KEY]
 
 
-@pytest.mark.usefixtures("on_yarn")
 @pytest.mark.parametrize(
     ("page", "error"), [(503, ClusterUnavailableError), (403, ClusterRefusedError)]
 )
@@ -276,7 +272,6 @@ def test_an_application_that_has_ended_is_not_killed(
     assert yarn.killed == []
 
 
-@pytest.mark.usefixtures("on_yarn")
 def test_nothing_is_submitted_while_the_resource_manager_is_unavailable(
     spark: FakeSpark, yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,7 +285,6 @@ def test_nothing_is_submitted_while_the_resource_manager_is_unavailable(
 
 
 @pytest.mark.promise("A16")
-@pytest.mark.usefixtures("on_yarn")
 def test_killing_a_retry_kills_the_application_that_it_found(
     spark: FakeSpark, yarn: Pretended, aborted: list[str]
 ) -> None:
