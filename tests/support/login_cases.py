@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -574,12 +573,8 @@ REFUSALS: Final = (
 def _terminated(lab: LoginLab, endpoint: MetastoreEndpoint) -> Iterator[MetastoreEndpoint]:
     """The same metastore behind a terminator of TLS that wants a client's certificate."""
     files = lab.certificates
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.file("server.pem"), files.file("server.key"))
-    context.load_verify_locations(files.authority)
-    context.verify_mode = ssl.CERT_REQUIRED
     port = int(endpoint.uris[0].rpartition(":")[2])
-    with Relay(port, tls=context) as relay:
+    with Relay(port, tls=files.server_context(wants_client=True)) as relay:
         yield replace(
             endpoint,
             uris=(relay.uri.replace("127.0.0.1", "localhost"),),
