@@ -3,16 +3,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import tempfile
-import threading
-import time
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Asset, AssetAlias, RetryAction
@@ -33,8 +29,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
@@ -45,7 +40,7 @@ from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_support import METASTORE_URI, StateStore, TaskLog, context_of, run_task
-from tests.support.cluster_tasks import is_running, until
+from tests.support.cluster_tasks import connect_yarn, is_running, killed_once, until
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager
 
 if TYPE_CHECKING:
@@ -606,15 +601,7 @@ def resource_manager(
     spark: FakeSpark, connections: Connections, results: Path
 ) -> Iterator[ResourceManager]:
     with ResourceManager.started() as server:
-        connections.add(
-            "spark_default",
-            "spark",
-            host="yarn",
-            extra={
-                "deploy-mode": "cluster",
-                "yarn_resourcemanager_webapp_address": server.web,
-            },
-        )
+        connect_yarn(connections, server, "cluster")
         connections.metastore(result_dir=f"file:{results}")
         spark.tell(says=f"Submitted application {_APPLICATION}")
         yield server
@@ -647,33 +634,21 @@ def test_a_retry_finds_the_driver_of_a_lost_worker_and_its_result(
             run_task(_delete(), context_of(task_state_store=store))
     assert store["spark_job_id"] == _APPLICATION
     # The driver that nobody watched has ended by now and left its result.
-    spec = _spec(spark)
     left = Path(str(store[RESULT_URI_KEY]).removeprefix("file:"))
     left.parent.mkdir(parents=True, exist_ok=True)
-    left.write_text(
-        JobResult.parse(
-            json.dumps(
-                {
-                    "version": CONTRACT_VERSION,
-                    "kind": "delete",
-                    "job_key": spec.job_key,
-                    "status": "committed",
-                    "table": "demo.flights",
-                    "txn_id": 9,
-                    "phases": {},
-                    "write_ids": {"demo.flights": 4},
-                    "rows": {"inserted": 0, "updated": 0, "deleted": 1},
-                    "partitions": [],
-                    "files": 1,
-                    "size_bytes": 10,
-                    "seconds": 2.0,
-                    "spark_app_id": None,
-                    "details": {},
-                    "error": None,
-                }
-            )
-        ).dump()
+    result = JobResult(
+        kind="delete",
+        job_key=_spec(spark).job_key,
+        status=JobStatus.COMMITTED,
+        table="demo.flights",
+        txn_id=9,
+        write_ids={"demo.flights": 4},
+        rows=RowCounts(deleted=1),
+        files=1,
+        size_bytes=10,
+        seconds=2.0,
     )
+    left.write_text(result.dump())
     resource_manager.app = SUCCEEDED
     returned = run_task(_delete(), context_of(try_number=2, task_state_store=store))
     assert returned["write_ids"] == {"demo.flights": 4}
@@ -719,10 +694,10 @@ def test_a_typed_error_of_a_driver_in_the_cluster_is_raised(
     assert set(store) == {INSTALLATION_KEY}
 
 
+@pytest.mark.usefixtures("aborted")
 def test_killing_the_task_kills_the_driver_in_the_cluster(
-    resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
+    resource_manager: ResourceManager,
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
     task = _delete()
     run_task(task, context_of(task_state_store=StateStore()))
     task.on_kill()
@@ -744,20 +719,6 @@ def test_a_full_temporary_directory_raises_an_error_that_names_tmpdir(
 # ---- being killed --------------------------------------------------------------------------------
 
 
-def _wait_for(path: Path) -> dict[str, int]:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if path.exists() and (text := path.read_text()):
-            found: dict[str, int] = json.loads(text)
-            return found
-        time.sleep(0.05)
-    raise AssertionError(path)
-
-
-def _is_running(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
 def test_killing_the_task_kills_every_child_process_of_spark_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -767,34 +728,15 @@ def test_killing_the_task_kills_every_child_process_of_spark_submit(
         lambda spec: aborted.append(spec.job_key),
     )
     spark.tell(hangs=True)
-    task = _delete()
-    # As Airflow does it: the handler runs in the main thread, in the middle of `execute`.
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    killer = threading.Thread(
-        target=lambda: (
-            _wait_for(spark.directory / "hanging.json"),
-            os.kill(os.getpid(), signal.SIGTERM),
-        )
-    )
-    killer.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task)
-    finally:
-        killer.join()
-        signal.signal(signal.SIGTERM, before)
-    pids = _wait_for(spark.directory / "hanging.json")
-    deadline = time.monotonic() + 10
-    while any(_is_running(pid) for pid in pids.values()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(_is_running(pid) for pid in pids.values())
+    hanging = spark.directory / "hanging.json"
+    killed_once(_delete(), context_of(), lambda: hanging.exists() and hanging.read_text())
+    pids = json.loads(hanging.read_text())
+    until(lambda: not any(map(is_running, pids.values())))
     assert aborted == [_JOB_KEY]
 
 
-def test_a_task_killed_before_it_submits_does_not_submit(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
+@pytest.mark.usefixtures("aborted")
+def test_a_task_killed_before_it_submits_does_not_submit(spark: FakeSpark) -> None:
     task = _delete()
     task.on_kill()
     with pytest.raises(JobFailedError, match="the task was killed"):
@@ -802,10 +744,10 @@ def test_a_task_killed_before_it_submits_does_not_submit(
     assert spark.calls == []
 
 
+@pytest.mark.usefixtures("aborted")
 def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.operators.spark_app.abort_attempt", lambda _: None)
     task = _delete()
     # The handler of a signal returns to where the task was.
     monkeypatch.setattr(Submitter, "watched", lambda _: (task.on_kill(), nullcontext())[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -65,7 +65,7 @@ class Bench:
         writes: Sequence[TableAccess] = (),
         txn_type: TxnType = TxnType.DEFAULT,
         handover: Handover | None = None,
-        **terms: object,
+        **terms: Any,  # noqa: ANN401 - the fields of JobTerms
     ) -> AbstractContextManager[MetastoreTransaction]:
         """A transaction of a job with these terms, by the bench's clock."""
         known = job_terms(job_key, clock=self.clock, **terms)
