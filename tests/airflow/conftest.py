@@ -24,6 +24,7 @@ from tests.support.pretended_yarn import ResourceManager
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.local.metastore.server import LocalMetastore
 
 _HOME: Final = Path(tempfile.mkdtemp(prefix="hiveacid-airflow-"))
@@ -79,6 +80,12 @@ def warehouse(hive_metastore: LocalMetastore, connections: Connections) -> Itera
     with connect(MetastoreEndpoint(uris=(hive_metastore.uri,))) as client:
         client.create_database(db)
         yield Warehouse(client=client, uri=hive_metastore.uri, db=db)
+
+
+@pytest.fixture
+def table(warehouse: Warehouse) -> TableInfo:
+    """A table without rows."""
+    return warehouse.table("t")
 
 
 @pytest.fixture

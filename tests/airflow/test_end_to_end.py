@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,6 @@ import psutil
 import pytest
 
 from airflow_hiveacid.format.errors import (
-    JobFailedError,
     TableNotFoundError,
     UnknownColumnError,
 )
@@ -25,7 +23,7 @@ from airflow_hiveacid.operators.hive_acid import (
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.storage.acid.read.scan import scan
-from tests.support.airflow_support import TaskLog, context_of, napping, run_task
+from tests.support.airflow_support import TaskLog, context_of, killed_when, napping, run_task
 from tests.support.short_jvms import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -200,21 +198,12 @@ def test_killing_a_running_task_leaves_no_process_row_or_open_transaction(
     task = _insert(table, 1, query=napping(120))
     running: dict[psutil.Process, str] = {}
 
-    def send() -> None:
+    def runs() -> None:
         _wait_for_lock(warehouse, table)
         submit = psutil.Process(task._submitter.process.pid)
         running.update({p: p.name() for p in (submit, *submit.children(recursive=True))})
-        os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, lambda *_: task.on_kill())
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task, context_of("insert"))
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
+    killed_when(task, context_of("insert"), runs)
     assert {"java", "python3"} <= set(running.values())
     assert _alive_after(10, running) == []
     assert _rows(warehouse, table) == []

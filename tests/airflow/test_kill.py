@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +9,6 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
@@ -21,8 +17,8 @@ from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import kill
 from airflow_hiveacid.operators.submission.deferral import DriverNote
 from airflow_hiveacid.operators.submission.trigger import ApplicationTrigger
-from tests.support.airflow_support import run_task
-from tests.support.cluster_tasks import APP, connect_yarn
+from tests.support.airflow_support import context_of, run_task
+from tests.support.cluster_tasks import APP, connect_yarn, killed_once
 from tests.support.pretended_yarn import RUNNING
 
 if TYPE_CHECKING:
@@ -69,37 +65,14 @@ def test_killing_a_task_aborts_only_its_own_transaction(
     later = _lock(warehouse, table, _JOB_KEY, _LATER)  # the order to kill may come late
     spark.tell(hangs=True)
     task = HiveAcidDeleteOperator(task_id="task", table=str(table.ref))
-    took_s: list[float] = []
-
-    def kill(*_: object) -> None:
-        started = time.monotonic()
-        task.on_kill()
-        took_s.append(time.monotonic() - started)
-
-    def send() -> None:
-        deadline = time.monotonic() + 120
-        while not (spark.directory / "hanging.json").exists():
-            if time.monotonic() > deadline:
-                return  # the task has failed before, and says why
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    # As Airflow does it: the handler runs in the main thread, in the middle of `execute`.
-    before = signal.signal(signal.SIGTERM, kill)
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(JobFailedError, match="the task was killed"):
-            run_task(task)
-    finally:
-        sender.join()
-        signal.signal(signal.SIGTERM, before)
+    hanging = spark.directory / "hanging.json"
+    took_s = killed_once(task, context_of(), hanging.exists)
     assert not _is_open(warehouse, mine)
     assert _is_open(warehouse, other)
     assert _is_open(warehouse, later)
     assert {lock.txn_id for lock in warehouse.client.show_locks(table.ref)} == {other, later}
     # Airflow sends SIGKILL five seconds later.
-    assert took_s[0] < 5
+    assert took_s < 5
     warehouse.client.abort_txn(other)
     warehouse.client.abort_txn(later)
 

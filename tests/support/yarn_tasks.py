@@ -105,6 +105,11 @@ def rows_of(client: MetastoreClient, table: TableInfo) -> list[dict[str, Any]]:
     return sorted((row for b in batches for row in b.to_pylist()), key=lambda row: row["id"])
 
 
+def ids_of(client: MetastoreClient, table: TableInfo) -> list[int]:
+    """The IDs that a reader finds."""
+    return [row["id"] for row in rows_of(client, table)]
+
+
 def wait_for_lock(client: MetastoreClient, table: TableRef) -> None:
     """Return when the driver is in the middle of its transaction."""
     deadline = time.monotonic() + _DEADLINE_S
