@@ -157,13 +157,13 @@ def test_a_request_of_another_client_makes_the_table_due(
 def test_a_worker_of_the_queue_starts_spark_only_for_a_waiting_request(
     spark: FakeSpark, client: FakeClient, make: Make
 ) -> None:
-    result = run_task(make(spark, choice="queued", delta_count=1))
+    result = run_task(make(choice="queued", delta_count=1))
     assert (spark.calls, result["status"]) == ([], "nothing_to_do")
     client.request_compaction(_REF, None, CompactionType.MAJOR)
-    planned = run_task(make(spark, choice="queued", plan_only=True))
+    planned = run_task(make(choice="queued", plan_only=True))
     assert [one["kind"] for one in planned["details"]["compactions"]] == ["major"]
     assert spark.calls == []
-    run_task(make(spark, choice="queued"))
+    run_task(make(choice="queued"))
     assert len(spark.calls) == 1
 
 
@@ -181,7 +181,7 @@ def test_a_worker_of_the_queue_starts_no_spark_on_hive_3(
     client.server.generation = MetastoreGeneration.V3
     for make in (_compact, _compact_tables):
         with pytest.raises(MetastoreVersionError, match="only Hive's own workers"):
-            run_task(make(spark, choice="queued"))
+            run_task(make(choice="queued"))
     assert spark.calls == []
 
 
@@ -392,10 +392,10 @@ def test_a_task_with_its_own_login_or_store_settings_for_spark_starts_spark(
     spark: FakeSpark, root: Path, make: Make, given: dict[str, Any]
 ) -> None:
     _put_base(root)
-    run_task(make(spark, **given))
+    run_task(make(**given))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
-    run_task(make(spark, on_worker=True, **given))
+    run_task(make(on_worker=True, **given))
     assert len(spark.calls) == 1
 
 
@@ -413,7 +413,7 @@ def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_with_on_worker_false_spark_does_everything(spark: FakeSpark, make: Make) -> None:
-    run_task(make(spark, on_worker=False))
+    run_task(make(on_worker=False))
     assert len(spark.calls) == 1
 
 
@@ -422,7 +422,7 @@ def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
     spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
-    run_task(make(spark))
+    run_task(make())
     assert len(spark.calls) == 1
 
 
@@ -450,10 +450,10 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
 
     monkeypatch.setattr(where, name, refuse)
     with pytest.raises(type(error)):
-        run_task(make(spark, on_worker=True))
+        run_task(make(on_worker=True))
     assert spark.calls == []
     log = TaskLog.of_tasks(monkeypatch)
-    run_task(make(spark))
+    run_task(make())
     assert len(spark.calls) == 1
     assert f"the worker cannot do this job, so a Spark driver does it: {error}" in log.lines
 
@@ -470,7 +470,7 @@ def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
 
     monkeypatch.setattr(without_spark, name, refuse)
     log = TaskLog.of_tasks(monkeypatch)
-    run_task(make(spark, **given))
+    run_task(make(**given))
     assert len(spark.calls) == 1
     assert any("so a Spark driver does it: table d.t: 1 of 2 part" in one for one in log.lines)
 
@@ -484,7 +484,7 @@ def test_with_on_worker_true_a_failed_partition_fails_a_plan_or_a_cleaning(
 
     monkeypatch.setattr(without_spark, name, refuse)
     with pytest.raises(PartitionsFailedError):
-        run_task(make(spark, on_worker=True, plan_only=True))
+        run_task(make(on_worker=True, plan_only=True))
     assert spark.calls == []
 
 
@@ -551,13 +551,13 @@ def test_an_error_of_the_metastore_on_the_worker_says_how_to_let_spark_do_the_wo
 
     monkeypatch.setattr(HiveAcidHook, "metastore", refuse)
     with pytest.raises(kind) as caught:
-        run_task(make(spark))
+        run_task(make())
     assert spark.calls == []
     (note,) = caught.value.__notes__
     assert "connection 'hive_acid_default'" in note
     assert note.endswith("set check_before_submit=False in section [hiveacid]")
     with pytest.raises(kind) as caught:
-        run_task(make(spark, on_worker=True))
+        run_task(make(on_worker=True))
     assert caught.value.__notes__[0].endswith("and remove the argument on_worker")
 
 
@@ -567,7 +567,7 @@ def test_a_missing_table_fails_the_task_without_spark(
 ) -> None:
     client.drop_table(_REF)
     with pytest.raises(TableNotFoundError):
-        run_task(make(spark))
+        run_task(make())
     assert spark.calls == []
 
 
@@ -577,7 +577,7 @@ def test_a_driver_that_an_earlier_try_left_is_resumed(
 ) -> None:
     _put_base(root)
     store = StateStore({ATTEMPT_KEY: "earlier"})
-    run_task(make(spark, on_worker=True), context_of(task_state_store=store))
+    run_task(make(on_worker=True), context_of(task_state_store=store))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
 
@@ -588,7 +588,7 @@ def test_a_task_that_its_trigger_has_woken_reads_its_drivers_result(
 ) -> None:
     _put_base(root)
     monkeypatch.setattr(Progress, "is_woken", True)
-    run_task(make(spark, on_worker=True))
+    run_task(make(on_worker=True))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
 
@@ -660,7 +660,7 @@ def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, 
     for clears in range(3):
         context = context_of(task_state_store=store)
         context["ti"].max_tries = clears
-        run_task(make(spark), context)
+        run_task(make(), context)
         assert store[DELIVERED_KEY]["generation"] == clears
     assert spark.calls == []
 
@@ -726,11 +726,9 @@ def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
 
 
 @pytest.mark.parametrize("make", [_compact, _clean])
-def test_a_wrong_value_of_on_worker_is_an_import_error_of_the_dag(
-    spark: FakeSpark, make: Make
-) -> None:
+def test_a_wrong_value_of_on_worker_is_an_import_error_of_the_dag(make: Make) -> None:
     with pytest.raises(ConfigurationError, match="on_worker must be true or false"):
-        make(spark, on_worker="sometimes")
+        make(on_worker="sometimes")
 
 
 def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_escaped(
