@@ -21,26 +21,17 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeSpec,
     SourceSpec,
 )
+from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPSERT_V
 
 if TYPE_CHECKING:
     from tests.judges.engine import HiveJudge
     from tests.support.spark_lab import Lab
 
-COLUMNS: Final = {
-    "id": "int",
-    "c4": "char(4)",
-    "c6": "char(6)",
-    "vc": "varchar(6)",
-    "st": "string",
-    "s": "struct<c:char(4)>",
-    "a": "array<char(4)>",
-    "d52": "decimal(5,2)",
-    "d73": "decimal(7,3)",
-    "bi": "bigint",
-    "fl": "float",
-    "db": "double",
-}
+COLUMNS: Final = columns_of(
+    "id int, c4 char(4), c6 char(6), vc varchar(6), st string, s struct<c:char(4)>, "
+    "a array<char(4)>, d52 decimal(5,2), d73 decimal(7,3), bi bigint, fl float, db double"
+)
 ROWS: Final = """
     select 1, cast('k3' as char(4)), cast('k3' as char(6)), cast('k3' as varchar(6)), 'k3',
       named_struct('c', cast('k3' as char(4))), array(cast('k3' as char(4))),

@@ -18,6 +18,7 @@ from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.text import statements_of
+from tests.support.column_lists import columns_of
 from tests.support.sql_files import sql_lines
 
 if TYPE_CHECKING:
@@ -39,13 +40,7 @@ def test_each_statement_of_a_script_leaves_the_same_rows_as_in_hive(
     for lab in (lab4, theirs):
         lab.table(
             "people",
-            {
-                "id": "bigint",
-                "name": "string",
-                "paid": "decimal(10,2)",
-                "member": "boolean",
-                "born": "date",
-            },
+            columns_of("id bigint, name string, paid decimal(10,2), member boolean, born date"),
         )
         lab.table(
             "orders",

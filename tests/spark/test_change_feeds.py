@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
+from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPDATE_ALL
 
 if TYPE_CHECKING:
@@ -93,15 +94,10 @@ def test_a_change_feed_continues_after_its_last_range(lab4: Lab, tmp_path: Path)
 def test_a_change_feed_reports_a_truncated_table_as_a_whole_table_without_rows(
     lab4: Lab, tmp_path: Path
 ) -> None:
-    columns = {
-        "id": "bigint",
-        "v": "timestamp",
-        "d": "decimal(7,2)",
-        "s": "struct<a:int,b:struct<c:varchar(3)>>",
-        "l": "array<date>",
-        "m": "map<string,array<double>>",
-        "b": "binary",
-    }
+    columns = columns_of(
+        "id bigint, v timestamp, d decimal(7,2), s struct<a:int,b:struct<c:varchar(3)>>, "
+        "l array<date>, m map<string,array<double>>, b binary"
+    )
     values = (
         "1, TIMESTAMP '2026-01-01 00:00:00', 1.5,"
         " named_struct('a', 1, 'b', named_struct('c', 'x')),"

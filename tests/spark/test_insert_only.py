@@ -36,6 +36,7 @@ from airflow_hiveacid.spark.reading.files.plain_rows import PlainRows
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.golden_plain import PlainCase, plain_cases
+from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.spark_lab import native_files, with_settings
 
@@ -206,23 +207,11 @@ def _read_so_far(spark: SparkSession) -> int:
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_every_type_is_read_as_it_was_written(lab4: Lab, format_: FileFormat) -> None:
-    columns = {
-        "bo": "boolean",
-        "ti": "tinyint",
-        "bi": "bigint",
-        "do": "double",
-        "de": "decimal(38,18)",
-        "dm": "decimal(7,2)",
-        "st": "string",
-        "vc": "varchar(10)",
-        "ch": "char(6)",
-        "bn": "binary",
-        "da": "date",
-        "ts": "timestamp",
-        "ar": "array<int>",
-        "ma": "map<string,int>",
-        "sr": "struct<x:int,y:date>",
-    }
+    columns = columns_of(
+        "bo boolean, ti tinyint, bi bigint, do double, de decimal(38,18), dm decimal(7,2), "
+        "st string, vc varchar(10), ch char(6), bn binary, da date, ts timestamp, "
+        "ar array<int>, ma map<string,int>, sr struct<x:int,y:date>"
+    )
     lab4.table("t", columns, kind=INSERT_ONLY, format_=format_)
     when = dt.datetime(1969, 7, 20, 20, 17, 40, 500_000)  # noqa: DTZ001 - a wall clock's
     row: tuple[Any, ...] = (

@@ -22,6 +22,7 @@ from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine.progress import StageState, active_stages
 from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session
 from airflow_hiveacid.spark.reading.tables import read_snapshot, read_table
+from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPSERT_V
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.spark_lab import make_lab
@@ -34,17 +35,10 @@ if TYPE_CHECKING:
     from airflow_hiveacid.local.metastore.server import LocalMetastore
     from tests.support.spark_lab import Lab
 
-COLUMNS = {
-    "id": "bigint",
-    "flag": "char(4)",
-    "vc": "varchar(5)",
-    "de": "decimal(10,2)",
-    "da": "date",
-    "ts": "timestamp",
-    "fl": "double",
-    "ma": "map<string,int>",
-    "sr": "struct<x:int,c:char(3)>",
-}
+COLUMNS = columns_of(
+    "id bigint, flag char(4), vc varchar(5), de decimal(10,2), da date, ts timestamp, "
+    "fl double, ma map<string,int>, sr struct<x:int,c:char(3)>"
+)
 PLAIN = {"id": "bigint", "v": "int", "da": "date", "sr": "struct<x:int,y:string>"}
 PARTITION = {"p": "char(3)", "d": "date"}
 

@@ -15,6 +15,7 @@ from airflow_hiveacid.spark.engine.expressions.checked import resolved
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.statements import insert
+from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPSERT_ALL
 
 if TYPE_CHECKING:
@@ -87,13 +88,11 @@ def test_nanosecond_timestamps_of_parquet_are_inserted_exactly_in_any_time_zone(
     folder.mkdir()
     pq.write_table(rows.slice(0, 2), folder / "1.parquet")
     pq.write_table(rows.slice(2), folder / "2.parquet")
-    types = {
-        "id": "bigint",
-        "ts": "timestamp",
-        "nested": "struct<t:timestamp,l:array<timestamp>,m:map<string,timestamp>>",
-        "instant": "timestamp",
-        "n": "bigint",
-    }
+    types = columns_of(
+        "id bigint, ts timestamp, "
+        "nested struct<t:timestamp,l:array<timestamp>,m:map<string,timestamp>>, "
+        "instant timestamp, n bigint"
+    )
     lab4.table("t", types)
     source = SourceSpec(format="parquet", location=str(folder))
     lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source))
