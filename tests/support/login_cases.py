@@ -81,11 +81,7 @@ class Refusal:
         return self.versions if self.is_quick else ()
 
     def run(self, lab: LoginLab, version: str) -> HiveAcidError:
-        """Tries it, and gives the error.
-
-        Raises:
-            AssertionError: it was let in.
-        """
+        """Tries it, and gives the error."""
         with environ(lab.environment):
             endpoint = self.endpoint(lab, version)
             with environ(self.environment(lab)), connect(endpoint) as client:

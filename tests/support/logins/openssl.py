@@ -154,12 +154,7 @@ def _url64(data: bytes) -> bytes:
 
 
 def openssl(folder: Path, *arguments: str, text: bytes = b"") -> bytes:
-    """Run a command of openssl in a folder, and return its output.
-
-    Raises:
-        MissingProgramError: openssl is not installed.
-        LocalServerError: openssl failed.
-    """
+    """Run a command of openssl in a folder, and return its output."""
     programs = find_programs(_PACKAGES)
     done = subprocess.run(
         [programs["openssl"], *arguments],
