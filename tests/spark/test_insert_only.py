@@ -482,7 +482,10 @@ def test_a_filter_hides_no_row_of_odd_values_before_or_after_a_compaction(
 ) -> None:
     filters = made_odd(lab4, kind, format_)
     rows = lab4.frame("odd")
-    expected = answers(lab4.spark.createDataFrame(rows.collect(), rows.schema), filters)
+    # Of rows in memory there is nothing to push a filter to, so one scan answers all of them.
+    held = lab4.spark.createDataFrame(rows.collect(), rows.schema).selectExpr("id", *filters)
+    kept = held.collect()
+    expected = {one: sorted(row[0] for row in kept if row[n]) for n, one in enumerate(filters, 1)}
     assert expected["s = cast('\uff21\u793e' as string)"]
     assert answers(rows, filters) == expected
     with with_settings(lab4.spark, {"spark.sql.orc.filterPushdown": "true"}):
