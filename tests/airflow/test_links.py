@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -38,6 +37,7 @@ from tests.support.cluster_tasks import (
     connect_kubernetes,
     connect_yarn,
     deletion,
+    fired,
     put_pod,
     resumed,
     until,
@@ -174,14 +174,8 @@ def test_a_task_stores_its_link_before_it_defers_and_has_it_again_after_it_resum
     assert stored(context)["Spark application"] == page_of(yarn)
     yarn.app = dict(SUCCEEDED)
 
-    async def first() -> Any:  # noqa: ANN401 - an event
-        return await anext(caught.value.trigger.run())
-
     woken = deletion(deferrable=True)
-    later: Any = context_of(task_state_store=store)
-    later["ti"].task = woken
-    woken.render_template_fields(later)
-    woken.resume_execution("execute_complete", {"event": asyncio.run(first()).payload}, later)
+    resumed(woken, store, fired(caught.value.trigger))
     assert links_of(woken)["Spark application"] == page_of(yarn)
 
 
@@ -555,11 +549,7 @@ def test_a_resumed_task_removes_the_spark_ui_link_before_its_next_statement(
     with pytest.raises(TaskDeferred) as caught:
         run_task(two(), context)
     yarn.app = dict(SUCCEEDED)
-
-    async def first() -> Any:  # noqa: ANN401 - an event
-        return await anext(caught.value.trigger.run())
-
-    event = asyncio.run(first()).payload
+    event = fired(caught.value.trigger)
     yarn.states = [{**SUCCEEDED, "trackingUrl": "N/A"}]
     yarn.app = {**RUNNING, "trackingUrl": "N/A"}
     later: Any = context_of(task_state_store=store)

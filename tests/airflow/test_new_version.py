@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from airflow_hiveacid.sensors.new_version import HiveAcidNewVersionSensor
 from airflow_hiveacid.triggers.new_version import NewVersionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.support.airflow_support import context_of
+from tests.support.cluster_tasks import fired
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import Listing
@@ -106,15 +106,7 @@ def test_a_deferred_sensor_returns_the_version_that_its_trigger_found(warehouse:
     assert type(trigger) is NewVersionTrigger
     assert trigger.serialize() == (path, arguments)
     warehouse.delta(table, 1)
-
-    async def first() -> dict[str, Any]:
-        async for event in trigger.run():
-            found: dict[str, Any] = event.payload
-            return found
-        raise AssertionError
-
-    event = asyncio.run(asyncio.wait_for(first(), 60))
-    assert sensor.execute_complete(context_of(), event) == {  # type: ignore[arg-type]
+    assert sensor.execute_complete(context_of(), fired(trigger)) == {  # type: ignore[arg-type]
         "since": 1,
         "version": 2,
         "partitions": [""],

@@ -126,16 +126,18 @@ def keep_results(connections: Connections, folder: Path) -> None:
 # ---- deferred tasks ------------------------------------------------------------------------------
 
 
-def fired(trigger: BaseTrigger) -> dict[str, Any]:
-    """Run a trigger until it fires."""
-
-    async def first() -> dict[str, Any]:
+async def first_event(trigger: BaseTrigger) -> dict[str, Any]:
+    """What a trigger fires with, as the task gets it; a trigger that waits in vain is an error."""
+    async with asyncio.timeout(2 * PATIENCE_S):
         async for event in trigger.run():
             payload: dict[str, Any] = json.loads(json.dumps(event.payload))
             return payload
-        raise AssertionError
+    raise AssertionError
 
-    return asyncio.run(first())
+
+def fired(trigger: BaseTrigger) -> dict[str, Any]:
+    """Run a trigger until it fires."""
+    return asyncio.run(first_event(trigger))
 
 
 def resumed(task: BaseOperator, store: StateStore, event: dict[str, Any], **more: Any) -> Any:  # noqa: ANN401
