@@ -17,15 +17,18 @@ from typing import Final
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError, SourceNotFoundError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    HiveAcidError,
+    LocationNotFoundError,
     LockNotAcquiredError,
+    MetastoreUnavailableError,
+    RetryableError,
+    SourceNotFoundError,
     TransactionAbortedError,
     WriteConflictError,
+    subclasses,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, RetryableError, subclasses
 
 _LOCK_DELAY: Final = timedelta(minutes=5)
 _CONFLICT_DELAY: Final = timedelta(seconds=15)

@@ -23,10 +23,14 @@ from airflow.sdk import RetryPolicy, conf
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.applications import ApplicationNotStartedError
-from airflow_hiveacid.format.errors.requests import StatementChangedError
-from airflow_hiveacid.format.errors.transactions import EarlierRunUnknownError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ConfigurationError,
+    EarlierRunUnknownError,
+    HiveAcidError,
+    StatementChangedError,
+    TaskKilledError,
+)
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
+from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import Off
@@ -224,9 +224,7 @@ def test_the_compaction_queue_is_not_read_again_before_the_next_write(
     assert _fired(trigger, _after(watched, watched.write)) == [1]
 
 
-def test_a_temporary_failure_to_read_the_queue_causes_no_second_event(
-    watched: _Watched,
-) -> None:
+def test_a_temporary_failure_to_read_the_queue_causes_no_second_event(watched: _Watched) -> None:
     watched.fail_compaction()
     broken = MetastoreCallError(method="show_compact", reason="the database is busy")
     watched.client.server.break_next("show_compactions", broken, is_done=False)

@@ -117,9 +117,7 @@ def test_every_example_dag_has_documentation_a_tag_and_an_owner(
     assert {task.owner for task in dag.tasks} == {"data-platform"}
 
 
-def test_example_dags_without_a_schedule_need_no_logical_date(
-    dag_bag: DagBag,
-) -> None:
+def test_example_dags_without_a_schedule_need_no_logical_date(dag_bag: DagBag) -> None:
     """`airflow dags trigger` and assets give a run no logical date, so its templates would fail."""
     dated = {
         dag.dag_id

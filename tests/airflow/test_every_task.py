@@ -158,7 +158,7 @@ def test_every_operator_that_submits_jobs_counts_them(
 
     monkeypatch.setattr(stats, "incr", incr)
     spark.tell(details={"erasure": {"proved": True}})  # only one operator reads it
-    run_task(_task(name, spark_bin_dir=str(spark.bin_dir), **more), context_of())
+    run_task(_task(name, **more), context_of())
     kind = spark.call["spec"]["kind"]
     assert counted == [{"kind": kind, "status": "committed"}]
 
@@ -172,6 +172,5 @@ def test_openlineages_parent_job_is_passed_to_spark(
         "inject_parent_job_information_into_spark_properties",
         lambda given, _: {**given, "spark.openlineage.parentJobName": "dag.task"},
     )
-    more = {"spark_bin_dir": str(spark.bin_dir), "openlineage_inject_parent_job_info": True}
-    run_task(_task("HiveAcidDeleteOperator", **more), context_of())
+    run_task(_task("HiveAcidDeleteOperator", openlineage_inject_parent_job_info=True), context_of())
     assert spark.options["--conf"] == "spark.openlineage.parentJobName=dag.task"

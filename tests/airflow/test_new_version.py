@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,11 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors.requests import TableNotFoundError, UnsupportedTableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnState
@@ -21,6 +23,7 @@ from airflow_hiveacid.watch import new_data
 from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.support.airflow_support import context_of
+from tests.support.cluster_tasks import fired
 
 if TYPE_CHECKING:
     from airflow_hiveacid.format.state.directories import Listing
@@ -69,9 +72,7 @@ def test_the_sensor_fires_for_new_data_and_not_for_a_compaction(warehouse: Wareh
     assert seen(table, 1) == {"since": 1, "version": 2, "partitions": [""], "partitions_omitted": 0}
 
 
-def test_the_sensor_does_not_fire_for_an_empty_or_open_write(
-    warehouse: Warehouse,
-) -> None:
+def test_the_sensor_does_not_fire_for_an_empty_or_open_write(warehouse: Warehouse) -> None:
     table = warehouse.table("t", partitioned=True)
     warehouse.delta(table, 1, "month=1")
     client = warehouse.client
@@ -105,15 +106,7 @@ def test_a_deferred_sensor_returns_the_version_that_its_trigger_found(warehouse:
     assert type(trigger) is ConditionTrigger
     assert trigger.serialize() == (path, arguments)
     warehouse.delta(table, 1)
-
-    async def first() -> dict[str, Any]:
-        async for event in trigger.run():
-            found: dict[str, Any] = event.payload
-            return found
-        raise AssertionError
-
-    event = asyncio.run(asyncio.wait_for(first(), 60))
-    assert sensor.execute_complete(context_of(), event) == {  # type: ignore[arg-type]
+    assert sensor.execute_complete(context_of(), fired(trigger)) == {  # type: ignore[arg-type]
         "since": 1,
         "version": 2,
         "partitions": [""],

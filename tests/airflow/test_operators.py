@@ -9,8 +9,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, InputError
+from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
@@ -64,6 +63,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
     from tests.support.airflow_support import Connections, FakeSpark
+
+pytestmark = pytest.mark.usefixtures("connections")
 
 MERGE: dict[str, Any] = {
     "table": "demo.Flights",
@@ -357,14 +358,10 @@ CASES: list[tuple[type[HiveAcidSparkOperator], dict[str, Any], Job]] = [
     ("operator", "arguments", "job"), CASES, ids=[c[0].__name__ for c in CASES]
 )
 def test_an_operator_submits_the_job_of_its_rendered_arguments(
-    operator: type[HiveAcidSparkOperator],
-    arguments: dict[str, Any],
-    job: Job,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
+    operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], job: Job, spark: FakeSpark
 ) -> None:
     spark.tell(details={"erasure": {"proved": True}})  # without it, the task of a proof fails
-    task = operator(task_id="task", spark_bin_dir=str(spark.bin_dir), **arguments)
+    task = operator(task_id="task", **arguments)
     assert run_task(task)["kind"] == JobSpec.parse(_spec(spark)).kind
     assert JobSpec.parse(_spec(spark)).job == job
 
@@ -375,16 +372,10 @@ def _spec(spark: FakeSpark) -> str:
 
 @pytest.mark.parametrize("where", ["", "  ", "{{ '' }}"])
 def test_a_blank_condition_is_refused_instead_of_matching_every_row(
-    where: str,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
+    where: str, spark: FakeSpark
 ) -> None:
     with pytest.raises(ConfigurationError, match="where is blank"):
-        run_task(
-            HiveAcidDeleteOperator(
-                task_id="task", table="db.t", where=where, spark_bin_dir=str(spark.bin_dir)
-            )
-        )
+        run_task(HiveAcidDeleteOperator(task_id="task", table="db.t", where=where))
     assert spark.calls == []
 
 
@@ -410,12 +401,9 @@ class NothingNamed:
 def test_an_empty_partition_is_refused_instead_of_matching_every_partition(
     partition: Any,  # noqa: ANN401 - what a task returns
     message: str,
-    connections: Connections,  # noqa: ARG001 - sets the environment
     spark: FakeSpark,
 ) -> None:
-    task = HiveAcidTruncateOperator(
-        task_id="task", table="db.t", partition=partition, spark_bin_dir=str(spark.bin_dir)
-    )
+    task = HiveAcidTruncateOperator(task_id="task", table="db.t", partition=partition)
     with pytest.raises(ConfigurationError, match=message):
         run_task(task)
     assert spark.calls == []
@@ -450,15 +438,9 @@ def test_an_empty_partition_is_refused_instead_of_matching_every_partition(
     ],
 )
 def test_none_as_a_task_result_is_refused_instead_of_matching_every_row_or_column(
-    operator: type[HiveAcidSparkOperator],
-    arguments: dict[str, Any],
-    name: str,
-    connections: Connections,  # noqa: ARG001 - sets the environment
-    spark: FakeSpark,
+    operator: type[HiveAcidSparkOperator], arguments: dict[str, Any], name: str, spark: FakeSpark
 ) -> None:
-    task = operator(
-        task_id="task", spark_bin_dir=str(spark.bin_dir), **{"table": "db.t", **arguments}
-    )
+    task = operator(task_id="task", **{"table": "db.t", **arguments})
     with pytest.raises(ConfigurationError, match=f"{name} .*None"):
         run_task(task)
     assert spark.calls == []
@@ -781,11 +763,10 @@ def test_the_constructor_accepts_a_template_for_every_argument(
         assert getattr(task, name) == "{{ later }}"
 
 
-def test_memory_and_core_arguments_are_rendered(connections: Connections, spark: FakeSpark) -> None:  # noqa: ARG001
+def test_memory_and_core_arguments_are_rendered(spark: FakeSpark) -> None:
     task = HiveAcidCompactOperator(
         task_id="task",
         table="db.t",
-        spark_bin_dir=str(spark.bin_dir),
         driver_memory="{{ 2 }}g",
         executor_memory="{{ size }}",
         executor_cores="{{ 1 + 1 }}",
@@ -806,10 +787,7 @@ def test_the_spark_connection_is_rendered(
 ) -> None:
     connections.add("spark_of_eu", "spark", host="local[7]")
     task = HiveAcidCompactOperator(
-        task_id="task",
-        table="db.t",
-        spark_bin_dir=str(spark.bin_dir),
-        **{argument: "spark_of_{{ region }}"},
+        task_id="task", table="db.t", **{argument: "spark_of_{{ region }}"}
     )
     run_task(task, context_of(region="eu"))
     assert spark.options["--master"] == "local[7]"

@@ -33,6 +33,8 @@ from tests.support.results_page import fields_in_the_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+pytestmark = pytest.mark.usefixtures("connections")
+
 MANY: Final = 32_767
 _SPEC: Final = SimpleNamespace(generation=0, on_rerun=OnRerun.APPLY)
 
@@ -203,7 +205,6 @@ def _returned(*results: JobResult, **more: Any) -> tuple[dict[str, Any], dict[st
     return returned, extra
 
 
-@pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize(("kind", "path"), KINDS, ids=[f"{k.__name__}.{p[-1]}" for k, p in KINDS])
 def test_every_kind_of_result_fits_into_an_xcom_and_counts_its_omitted_entries(
     names: list[str], kind: Callable[[list[str]], JobResult], path: tuple[str, ...]
@@ -216,7 +217,6 @@ def test_every_kind_of_result_fits_into_an_xcom_and_counts_its_omitted_entries(
         assert _exact(extra, ("partitions",)) == len(result.partitions)
 
 
-@pytest.mark.usefixtures("connections")
 def test_results_of_a_transaction_and_a_script_count_all_their_statements(names: list[str]) -> None:
     returned, extra = _returned(_transaction(names))
     assert _exact(returned["details"], ("statements",)) == _exact(extra, ("statements",)) == 100
@@ -228,7 +228,6 @@ def test_results_of_a_transaction_and_a_script_count_all_their_statements(names:
     assert _exact(extra["statements"][0], ("partitions",)) == MANY
 
 
-@pytest.mark.usefixtures("connections")
 def test_a_small_result_is_complete_and_has_the_documented_fields(tmp_path: Path) -> None:
     returned, extra = _returned(_row_change(["day=1"]), result_dir=f"file:{tmp_path}")
     assert (returned["partitions"], returned["partitions_omitted"]) == (["day=1"], 0)
@@ -239,7 +238,6 @@ def test_a_small_result_is_complete_and_has_the_documented_fields(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("connections")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_complete_result_is_kept_in_the_result_directory(tmp_path: Path, jobs: int) -> None:
     results = [_row_change([f"day={n}" for n in range(MANY)])] * jobs
@@ -249,7 +247,6 @@ def test_the_complete_result_is_kept_in_the_result_directory(tmp_path: Path, job
     assert first["partitions"] == list(results[0].partitions)
 
 
-@pytest.mark.usefixtures("connections")
 def test_an_unwritable_result_directory_does_not_fail_a_committed_task(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     results = _row_change([f"day={n}" for n in range(MANY)])

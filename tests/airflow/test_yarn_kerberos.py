@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import ClusterUnavailableError
+from airflow_hiveacid.format.errors import ClusterUnavailableError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,
@@ -120,11 +120,7 @@ def _context(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_insert_merge_compaction_and_cleaning_run_on_yarn_with_kerberos(
-    yarn: MiniYarn,
-    client: MetastoreClient,
-    table: TableInfo,
-    keytab: dict[str, str],
-    mode: str,
+    yarn: MiniYarn, client: MetastoreClient, table: TableInfo, keytab: dict[str, str], mode: str
 ) -> None:
     """Rows by an executor's Python, a MERGE, a compaction, cleaning; each a driver of its own."""
     query = "SELECT id, 'first' AS name FROM source DISTRIBUTE BY id"

@@ -21,8 +21,11 @@ from airflow_hiveacid.format.conflicts import (
     conflict,
     may_share,
 )
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError, WriteConflictError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.winner import Winner
@@ -180,11 +183,7 @@ class FakeMetastore:
         return txn_id
 
     def alive(self, txn_id: TxnId) -> Txn:
-        """The open transaction, heard just now.
-
-        Raises:
-            TransactionAbortedError: it is not open.
-        """
+        """The open transaction, heard just now."""
         txn = self.txns.get(txn_id)
         if txn is None or txn.is_forgotten or txn.state is TxnState.COMMITTED:
             raise TransactionAbortedError(txn_id=txn_id, reason="no such transaction")

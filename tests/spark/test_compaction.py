@@ -15,8 +15,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.transactions import CompactionNotDoneError
+from airflow_hiveacid.format.errors import CompactionNotDoneError, CorruptFileError
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
@@ -164,9 +163,7 @@ def test_several_tasks_compact_a_large_bucket_into_one_file(
     assert identities(lab4) == before
 
 
-def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(
-    lab3: Lab,
-) -> None:
+def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(lab3: Lab) -> None:
     lab3.table("t", COLUMNS)
     rows = history(lab3)
     before = lab3.directories("t")

@@ -17,8 +17,7 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError, TableChangedError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, LockNotAcquiredError, TableChangedError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
@@ -191,9 +190,7 @@ def test_an_alter_or_drop_of_a_table_does_not_wait_for_a_compaction(lab: Lab) ->
     assert lab.directories("t", "p=1") == [f"delta_000000{i}_000000{i}_0000" for i in (1, 2, 3)]
 
 
-def test_a_compaction_that_cannot_publish_withdraws_its_lock_and_can_be_retried(
-    lab: Lab,
-) -> None:
+def test_a_compaction_that_cannot_publish_withdraws_its_lock_and_can_be_retried(lab: Lab) -> None:
     made(lab)
     table = lab.info("t")
     txn_id = lab.client.open_txn(TxnType.DEFAULT)

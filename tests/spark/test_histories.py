@@ -14,12 +14,10 @@ import pytest
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
-    MergeAction,
-    MergeClause,
-    MergeWhen,
     SourceSpec,
 )
 from airflow_hiveacid.writing import event_files
+from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
 
 STEPS = 12
 UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v + t.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT, condition="s.v >= 0"),
+    matched_delete("s.v < 0"),
+    matched_update({"v": "s.v + t.v"}),
+    unmatched_insert("s.v >= 0"),
 )
 
 
@@ -121,10 +119,7 @@ class History:
 )
 @pytest.mark.long_cases("4.0.1-plain", "3.1.3-buckets")
 def test_a_table_has_the_rows_of_the_model_after_each_step_of_a_random_history(
-    lab: Lab,
-    partitioned: bool,
-    buckets: int,
-    capsys: pytest.CaptureFixture[str],
+    lab: Lab, partitioned: bool, buckets: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed = int(os.environ.get("HIVEACID_SEED") or random.SystemRandom().randint(0, 1 << 30))
     with capsys.disabled():

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ExpressionError,
+    HiveAcidError,
     SourceUnreadableError,
     UnsafeTextError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,
-    MergeAction,
-    MergeClause,
     MergeSpec,
-    MergeWhen,
     SourceSpec,
     UpdateSpec,
 )
@@ -39,6 +36,7 @@ from airflow_hiveacid.spark.engine.expressions.parsed_sql import (
 from airflow_hiveacid.spark.reading.files.pruning import partitions_where
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
+from tests.support.merge_clauses import INSERT_ALL, matched_update
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,13 +241,8 @@ def test_assignments_clauses_and_queries_accept_parameters(t: Lab) -> None:
         keys=("id",),
         condition="t.v = :was",
         clauses=(
-            MergeClause(
-                when=MergeWhen.MATCHED,
-                action=MergeAction.UPDATE,
-                condition="s.v <> :not",
-                set={"v": "concat(s.v, :tail)", "d": ":day"},
-            ),
-            MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
+            matched_update({"v": "concat(s.v, :tail)", "d": ":day"}, "s.v <> :not"),
+            INSERT_ALL,
         ),
     )
     values = {

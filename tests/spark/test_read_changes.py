@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError, UnsupportedTableError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     ChangesGoneError,
+    UnknownColumnError,
+    UnsupportedTableError,
     VersionRangeError,
     VersionUnknownError,
 )
@@ -23,7 +24,6 @@ from airflow_hiveacid.format.records.keeping import Keeping
 from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, kept_parameters
 from airflow_hiveacid.reading.snapshots import held_snapshot
@@ -32,6 +32,7 @@ from airflow_hiveacid.spark.reading.feed.columns import CHANGE_COLUMNS
 from airflow_hiveacid.spark.reading.feed.read_changes import read_changes
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
 from tests.support.terms import job_terms
 
 if TYPE_CHECKING:
@@ -45,11 +46,7 @@ if TYPE_CHECKING:
 
 # Else a minor compaction with deletes is a major one: two directories do not appear at once.
 ONLY_HIVE_4 = {ONLY_HIVE_4_READS: "true"}
-UPSERT = (
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="s.v < 0"),
-    MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"v": "s.v"}),
-    MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT),
-)
+UPSERT = (matched_delete("s.v < 0"), UPDATE_V, INSERT_ALL)
 
 
 @contextmanager

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors.requests import ConstraintViolationError, UnsupportedTableError
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
-from airflow_hiveacid.format.errors.versions import VersionGoneError, VersionUnknownError
+from airflow_hiveacid.format.errors import (
+    ConstraintViolationError,
+    LockNotAcquiredError,
+    UnsupportedTableError,
+    VersionGoneError,
+    VersionUnknownError,
+)
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
@@ -70,9 +74,7 @@ def changed_everywhere(lab: Lab, **made: object) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.long_cases("3.1.3")
-def test_a_restore_undoes_all_changes_of_partitions_since_the_version(
-    lab: Lab,
-) -> None:
+def test_a_restore_undoes_all_changes_of_partitions_since_the_version(lab: Lab) -> None:
     before = changed_everywhere(lab)
     lab.delete("t", "p = 4")
     lab.update("t", {"v": "v + 100"}, "id = 1")
@@ -109,9 +111,7 @@ def test_an_insert_overwrite_from_a_version_keeps_partitions_that_were_filled_la
 
 @pytest.mark.usefixtures("bases")
 @pytest.mark.long_cases("3.1.3")
-def test_a_restore_writes_a_base_for_each_partition_with_many_changes(
-    lab: Lab,
-) -> None:
+def test_a_restore_writes_a_base_for_each_partition_with_many_changes(lab: Lab) -> None:
     before = changed_everywhere(lab)
     lab.update("t", {"v": "v + 100"}, "id = 1")
     lab.delete("t", "p = 4")

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from airflow.sdk import conf
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreLoginError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, MetastoreLoginError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.logins import BearerLogin, KerberosLogin, SecretSource, TokenLogin
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -179,9 +178,7 @@ def test_a_job_continues_after_its_login_expires_and_is_renewed(
 
 
 @contextmanager
-def _relayed(
-    endpoint: MetastoreEndpoint,
-) -> Iterator[tuple[MetastoreEndpoint, Callable[[], None]]]:
+def _relayed(endpoint: MetastoreEndpoint) -> Iterator[tuple[MetastoreEndpoint, Callable[[], None]]]:
     """The endpoint through a relay, and what cuts all its connections; HTTPS needs no cut."""
     if endpoint.transport.is_http:
         yield endpoint, lambda: None

@@ -7,9 +7,12 @@ from uuid import uuid4
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreVersionError
-from airflow_hiveacid.format.errors.transactions import CompactionCancelledError
-from airflow_hiveacid.format.errors.tree import MetastoreError
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    MetastoreCallError,
+    MetastoreError,
+    MetastoreVersionError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.metastore.client.connection import Repeat
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -218,9 +221,7 @@ def test_a_compaction_marked_as_compacted_but_not_committed_can_be_marked_as_fai
 
 
 @NEEDS_V4
-def test_open_transactions_are_distinguished_from_compactions(
-    client: MetastorePort,
-) -> None:
+def test_open_transactions_are_distinguished_from_compactions(client: MetastorePort) -> None:
     before = client.open_but_compactions()
     kinds = {kind: client.open_txn(kind) for kind in TxnType}
     opened = {kinds[TxnType.DEFAULT], kinds[TxnType.READ_ONLY]}
