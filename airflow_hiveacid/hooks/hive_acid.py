@@ -17,13 +17,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowNotFoundException,
-    AirflowRuntimeError,
-)
+from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
+from airflow_hiveacid.airflow_names import AirflowException, AirflowNotFoundException
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     ConnectionUnavailableError,

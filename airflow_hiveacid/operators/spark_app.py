@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import RetryPolicy, conf
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout, RetryPolicy, TaskDeferred, conf
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
@@ -56,7 +55,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
     MAP_INDEX_TEMPLATE,
     TaskView,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.clusters.cluster_run import START_S, Bounds
 from airflow_hiveacid.operators.submission.deferral import (
@@ -106,7 +105,9 @@ _Number = Annotated[float | str | None, setting(arguments.or_none(arguments.numb
 _Cores = Annotated[int | str | None, setting()]
 
 
-class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSubmitOperator):
+class HiveAcidSparkOperator(
+    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, SparkSubmitOperator
+):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the

@@ -12,8 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import conf
-
+from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import OMITTED, short_list
 from airflow_hiveacid.jobs.specs.maintenance import Off

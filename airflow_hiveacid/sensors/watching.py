@@ -13,9 +13,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
+from airflow_hiveacid.airflow_names import AirflowSensorTimeout, AirflowSkipException, conf
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.failures import DEFAULT_MAX_OUTAGE_S, Outage
@@ -27,22 +27,23 @@ from airflow_hiveacid.operators.reporting.task_view import (
     TaskView,
     given_fields,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.triggers.watching import findings, omitted_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow.sdk import Context, RetryPolicy
+    from airflow.sdk import Context
 
+    from airflow_hiveacid.airflow_names import RetryPolicy
     from airflow_hiveacid.triggers.watching import Seen, WatchTrigger
 
 OUTAGE_KEY: Final = "hiveacid_outage"
 """The state store's key for the start of an outage, because each reschedule is a new process."""
 
 
-class HiveAcidWatchSensor(ValueRendering, TaskView, BaseSensorOperator):
+class HiveAcidWatchSensor(ValueRendering, TaskView, PolicyRetries, BaseSensorOperator):
     """Wait until a poll of a table finds something.
 
     All arguments of `BaseSensorOperator` are also allowed, in every mode. With `soft_fail`, a

@@ -243,9 +243,14 @@ class CompactionDueTrigger(BaseEventTrigger):
             return now
         return replace(now, **queue._asdict())
 
+    @property
+    def _state(self) -> Any:  # noqa: ANN401 - a type that Airflow below 3.3 lacks
+        """The store of the asset's state; Airflow below 3.3 has none."""
+        return getattr(self, "asset_state_store", None)
+
     async def _load(self) -> Firing | None:
-        if not self._is_loaded and self.asset_state_store is not None:
-            stored: Any = await self.asset_state_store.aget(_STATE)
+        if not self._is_loaded and self._state is not None:
+            stored: Any = await self._state.aget(_STATE)
             self._last = None if stored is None else self._parsed(stored)
         self._is_loaded = True
         return self._last
@@ -260,11 +265,11 @@ class CompactionDueTrigger(BaseEventTrigger):
     async def _store(self, firing: Firing | None) -> None:
         if firing == await self._load():
             return
-        if self.asset_state_store is not None:
+        if self._state is not None:
             if firing is None:
-                await self.asset_state_store.adelete(_STATE)
+                await self._state.adelete(_STATE)
             else:
-                await self.asset_state_store.aset(_STATE, asdict(firing))
+                await self._state.aset(_STATE, asdict(firing))
         self._last = firing
 
 

@@ -145,7 +145,7 @@ def _bin_dir(options: argparse.Namespace) -> str | None:
     if not found and options.conn_id is None:
         found = os.environ.get(_BIN_DIR_VARIABLE)  # without Airflow, only this setting can be read
     elif not found:
-        from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
+        from airflow_hiveacid.airflow_names import conf  # noqa: PLC0415 - only with a connection of Airflow
 
         found = conf.get("hiveacid", "spark_bin_dir", fallback=None)
     return str(user_path(found)) if found else None

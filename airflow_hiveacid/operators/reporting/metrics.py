@@ -11,8 +11,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from airflow.sdk.observability import stats
-
+from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.operators.reporting.plan_text import reasons_left
 

@@ -124,9 +124,9 @@ class StatementNote:
         return noted if isinstance(noted, dict) else {}
 
     def _write(self, what: dict[str, Any]) -> None:
-        from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
-
         if self.store is not None:
+            from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
             now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             note = {"generation": self.order.generation, "digest": self._digest, "when": now}
             self.store.set(_KEY.format(self.number), {**note, **what}, retention=NEVER_EXPIRE)

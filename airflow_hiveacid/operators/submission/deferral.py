@@ -26,8 +26,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from airflow.sdk.exceptions import AirflowTaskTimeout
-
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFailedError
 from airflow_hiveacid.jobs.contract import Side, from_json

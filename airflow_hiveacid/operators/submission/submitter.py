@@ -25,8 +25,8 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
 )
-from airflow.sdk.exceptions import AirflowException
 
+from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ClusterError,

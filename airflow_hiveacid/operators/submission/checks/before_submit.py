@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow.sdk import conf
-
+from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     MetastoreCallError,
