@@ -57,6 +57,11 @@ except ImportError:  # 3.1
     )
 
 try:
+    from airflow.sdk.listener import get_listener_manager
+except ImportError:  # 3.1
+    from airflow.listeners.listener import get_listener_manager
+
+try:
     from airflow.sdk.observability import stats
 
     if not hasattr(stats, "incr"):  # 3.2
@@ -139,5 +144,6 @@ __all__ = [
     "RetryRule",
     "TaskDeferred",
     "conf",
+    "get_listener_manager",
     "stats",
 ]

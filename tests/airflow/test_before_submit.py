@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from airflow.sdk import RetryAction
 
+from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.sdk.listener import get_listener_manager
 from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout, TaskDeferred
 from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
     ClusterUnavailableError,

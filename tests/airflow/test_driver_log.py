@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
+from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ContractVersionError,

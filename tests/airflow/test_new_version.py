@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.module_loading import import_string
 
+from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import (
     ConfigurationError,

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk import Asset, AssetAlias, RetryAction
+from airflow.sdk import Asset, AssetAlias
 
+from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.assets import hive_asset
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.module_loading import import_string
 
+from airflow_hiveacid.airflow_names import AirflowNotFoundException
 from airflow_hiveacid.format.errors import (
     ConnectionUnavailableError,
     JobFailedError,
