@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
-    HiveAcidError,
     applications,
     metastore,
     requests,
@@ -20,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     tree,
     versions,
 )
+from airflow_hiveacid.format.errors.tree import HiveAcidError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

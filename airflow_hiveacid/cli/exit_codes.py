@@ -11,17 +11,14 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    HiveAcidError,
-    InputError,
+from airflow_hiveacid.format.errors.requests import (
     InvalidNameError,
-    LocationNotFoundError,
     PartitionNotFoundError,
-    SourceNotFoundError,
     TableNotFoundError,
-    VersionUnknownError,
 )
+from airflow_hiveacid.format.errors.stores import LocationNotFoundError, SourceNotFoundError
+from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, InputError
+from airflow_hiveacid.format.errors.versions import VersionUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

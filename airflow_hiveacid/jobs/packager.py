@@ -32,11 +32,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid import __version__
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
-    LocationPermissionError,
-    StoreUnavailableError,
-)
+from airflow_hiveacid.format.errors.stores import LocationPermissionError, StoreUnavailableError
+from airflow_hiveacid.format.errors.tree import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

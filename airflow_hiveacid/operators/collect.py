@@ -10,15 +10,16 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator, RetryPolicy, Variable
+from airflow.sdk import BaseOperator, Variable
 
+from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.collecting.document import document
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting.task_view import with_short_traceback
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ COLLECTED_KEY: Final = "hiveacid_collected"
 _MOST_OWNERS: Final = 500
 
 
-class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, BaseOperator):
+class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, PolicyRetries, BaseOperator):
     """Measure tables, and store the numbers in Airflow's database for the pages.
 
     The numbers are in the XCom `hiveacid_collected`, as JSON of at most 64 KB. If not all matching

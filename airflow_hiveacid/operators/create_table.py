@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator, RetryPolicy
+from airflow.sdk import BaseOperator
 
+from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.operators import kinds
@@ -26,7 +27,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
     TaskView,
     with_short_traceback,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
@@ -47,7 +48,9 @@ def _time(value: str, argument: str) -> str:
     return value
 
 
-class HiveAcidCreateTableOperator(DeclaredArguments, ValueRendering, TaskView, BaseOperator):
+class HiveAcidCreateTableOperator(
+    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseOperator
+):
     """Create a transactional table, by default full ACID and ORC, if it does not exist.
 
     If the table exists with a different definition, the task fails and does not change the table.

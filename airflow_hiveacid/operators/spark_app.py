@@ -19,18 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import RetryPolicy, conf
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout, RetryPolicy, TaskDeferred, conf
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
-    ApplicationNotStartedError,
-    ConfigurationError,
-    EarlierRunUnknownError,
-    HiveAcidError,
-    StatementChangedError,
-    TaskKilledError,
-)
+from airflow_hiveacid.format.errors.applications import ApplicationNotStartedError
+from airflow_hiveacid.format.errors.requests import StatementChangedError
+from airflow_hiveacid.format.errors.transactions import EarlierRunUnknownError
+from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, TaskKilledError
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
@@ -56,7 +51,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
     TaskView,
     with_short_traceback,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.deferral import (
@@ -106,7 +101,9 @@ _Number = Annotated[float | str | None, setting(arguments.or_none(arguments.numb
 _Cores = Annotated[int | str | None, setting()]
 
 
-class HiveAcidSparkOperator(DeclaredArguments, ValueRendering, TaskView, SparkSubmitOperator):
+class HiveAcidSparkOperator(
+    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, SparkSubmitOperator
+):
     """Run Hive ACID jobs with `spark-submit`; the base class of the operators that use Spark.
 
     All arguments of `SparkSubmitOperator` are also allowed. The return value in XCom is the

@@ -14,9 +14,10 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk import BaseOperator, RetryPolicy
+from airflow.sdk import BaseOperator
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.airflow_names import RetryPolicy
+from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
@@ -28,7 +29,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
     TaskView,
     with_short_traceback,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
@@ -52,7 +53,7 @@ def _seconds(value: str, argument: str) -> float:
     return duration(arguments.text(value, argument), argument)
 
 
-class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, BaseOperator):
+class HiveAcidTagOperator(DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseOperator):
     """Make, move or drop a tag: a named version of a table whose files are kept.
 
     Hive no longer compacts or cleans a tagged table; use `HiveAcidCompactOperator` and

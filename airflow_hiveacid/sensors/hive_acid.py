@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from airflow.sdk import conf
-
+from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form, short_list
 from airflow_hiveacid.jobs.specs.maintenance import Off

@@ -12,10 +12,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, RetryPolicy, conf
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_hiveacid.format.errors import HiveAcidError
+from airflow_hiveacid.airflow_names import (
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    RetryPolicy,
+    conf,
+)
+from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.short_form import short_form
@@ -27,7 +32,7 @@ from airflow_hiveacid.operators.reporting.task_view import (
     TaskView,
     with_short_traceback,
 )
-from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
+from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.watch.polls import DEFAULT_MAX_OUTAGE_S, Outage
 from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
@@ -42,7 +47,9 @@ OUTAGE_KEY: Final = "hiveacid_outage"
 """The state store's key for the start of an outage, because each reschedule is a new process."""
 
 
-class HiveAcidWatchSensor(DeclaredArguments, ValueRendering, TaskView, BaseSensorOperator):
+class HiveAcidWatchSensor(
+    DeclaredArguments, ValueRendering, TaskView, PolicyRetries, BaseSensorOperator
+):
     """Wait until a condition of a table is met.
 
     All arguments of `BaseSensorOperator` are also allowed, in every mode. With `soft_fail`, a

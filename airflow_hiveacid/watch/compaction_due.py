@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_hiveacid.format.errors import MetastoreCallError
+from airflow_hiveacid.format.errors.metastore import MetastoreCallError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
@@ -230,9 +230,14 @@ class CompactionDueTrigger(BaseEventTrigger):
             return firing
         return replace(firing, **queue._asdict())
 
+    @property
+    def _state(self) -> Any:  # noqa: ANN401 - a type that Airflow below 3.3 lacks
+        """The store of the asset's state; Airflow below 3.3 has none."""
+        return getattr(self, "asset_state_store", None)
+
     async def _load(self) -> Firing | None:
-        if not self._is_loaded and self.asset_state_store is not None:
-            stored: Any = await self.asset_state_store.aget(_STATE)
+        if not self._is_loaded and self._state is not None:
+            stored: Any = await self._state.aget(_STATE)
             self._last = None if stored is None else self._parsed(stored)
         self._is_loaded = True
         return self._last
@@ -247,11 +252,11 @@ class CompactionDueTrigger(BaseEventTrigger):
     async def _store(self, firing: Firing | None) -> None:
         if firing == await self._load():
             return
-        if self.asset_state_store is not None:
+        if self._state is not None:
             if firing is None:
-                await self.asset_state_store.adelete(_STATE)
+                await self._state.adelete(_STATE)
             else:
-                await self.asset_state_store.aset(_STATE, asdict(firing))
+                await self._state.aset(_STATE, asdict(firing))
         self._last = firing
 
 

@@ -16,22 +16,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from airflow.sdk.module_loading import import_string
 from airflow.serialization.serialized_objects import DagSerialization
 from pyarrow import orc
 
+from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CompactionFailedError,
-    ConfigurationError,
+from airflow_hiveacid.format.errors.metastore import (
     MetastoreUnavailableError,
     MetastoreVersionError,
+)
+from airflow_hiveacid.format.errors.requests import (
     NotTransactionalError,
     PartitionNotFoundError,
     TableNotFoundError,
 )
+from airflow_hiveacid.format.errors.transactions import CompactionFailedError
+from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 from airflow.sdk.listener import get_listener_manager
 from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.airflow_names import AirflowTaskTimeout, TaskDeferred
+from airflow_hiveacid.format.errors.applications import (
     ApplicationNotStartedError,
     ClusterUnavailableError,
-    JobFailedError,
 )
+from airflow_hiveacid.format.errors.tree import JobFailedError
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission import kill as kill_module
 from airflow_hiveacid.operators.submission import trigger as trigger_module

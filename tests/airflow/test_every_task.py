@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator
-from airflow.sdk.exceptions import TaskDeferred
-from airflow.sdk.observability import stats
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators, sensors
+from airflow_hiveacid.airflow_names import TaskDeferred, stats
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter

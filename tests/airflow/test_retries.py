@@ -3,10 +3,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction
+from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import errors as public
+from airflow_hiveacid.airflow_names import ExceptionRetryPolicy, RetryAction
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.results import ExitCode as JobExitCode

@@ -26,11 +26,12 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.openlineage.extractors.base import DefaultExtractor
 from airflow.sdk import DAG, Asset, Variable
 from airflow.sdk._shared.secrets_masker import redact
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from requests.auth import HTTPBasicAuth
 
-from airflow_hiveacid.format.errors import ClusterRefusedError, ConfigurationError, HiveAcidError
+from airflow_hiveacid.airflow_names import TaskDeferred
+from airflow_hiveacid.format.errors.applications import ClusterRefusedError
+from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
 from airflow_hiveacid.operators import (

@@ -11,22 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk import Asset, AssetAlias, RetryAction
+from airflow.sdk import Asset, AssetAlias
 
+from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.assets import hive_asset
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    ConfigurationError,
+from airflow_hiveacid.format.errors.requests import (
     ContractVersionError,
+    MergeCardinalityError,
+    TableNotFoundError,
+)
+from airflow_hiveacid.format.errors.stores import StoreUnavailableError
+from airflow_hiveacid.format.errors.transactions import (
+    CommitStateUnknownError,
     FencedError,
+    LockNotAcquiredError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.errors.tree import (
+    ConfigurationError,
     HiveAcidError,
     InputError,
     JobFailedError,
-    LockNotAcquiredError,
-    MergeCardinalityError,
-    StoreUnavailableError,
-    TableNotFoundError,
-    WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.module_loading import import_string
 
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.airflow_names import AirflowNotFoundException
+from airflow_hiveacid.format.errors.metastore import (
     ConnectionUnavailableError,
-    JobFailedError,
     MetastoreUnavailableError,
-    TableNotFoundError,
 )
+from airflow_hiveacid.format.errors.requests import TableNotFoundError
+from airflow_hiveacid.format.errors.tree import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import Off

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.requests import UnknownColumnError, UnsupportedTableError
+from airflow_hiveacid.format.errors.versions import (
     ChangesGoneError,
-    UnknownColumnError,
-    UnsupportedTableError,
     VersionRangeError,
     VersionUnknownError,
 )

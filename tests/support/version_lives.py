@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    HiveAcidError,
-    StorageError,
+from airflow_hiveacid.format.errors.tree import HiveAcidError, StorageError
+from airflow_hiveacid.format.errors.versions import (
     TagTakenError,
     VersionGoneError,
     VersionUnknownError,

@@ -23,7 +23,7 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.exit_codes import CheckFailedError
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.tree import (
     ConfigurationError,
     HiveAcidError,
     JobFailedError,
@@ -145,7 +145,7 @@ def _bin_dir(options: argparse.Namespace) -> str | None:
         # Without Airflow, only this setting can be read.
         directory = os.environ.get(_BIN_DIR_VARIABLE)
     elif not directory:
-        from airflow.sdk import conf  # noqa: PLC0415 - only with a connection of Airflow
+        from airflow_hiveacid.airflow_names import conf  # noqa: PLC0415 - only with a connection of Airflow
 
         directory = conf.get("hiveacid", "spark_bin_dir", fallback=None)
     return str(user_path(directory)) if directory else None

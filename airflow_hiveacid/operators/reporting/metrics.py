@@ -11,13 +11,12 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from airflow.sdk.observability import stats
-
+from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.operators.reporting.plan_text import reasons_left
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.errors import HiveAcidError
+    from airflow_hiveacid.format.errors.tree import HiveAcidError
     from airflow_hiveacid.jobs.results import JobResult
 
 

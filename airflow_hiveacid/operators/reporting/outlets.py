@@ -6,7 +6,8 @@ events of a `partitions_asset` have a key for each changed partition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow.sdk import Asset, AssetAlias
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from airflow_hiveacid.format.codec import JsonValue
     from airflow_hiveacid.jobs.results import JobResult
+
+_log: Final = logging.getLogger(__name__)
 
 _MOST_KEYS: Final = 100
 """The most partitions that get an event each, because each event starts a DAG run."""
@@ -68,7 +71,14 @@ def describe_outlets(
             events[outlet].extra.update(extra)
             uri = AssetUri.of(outlet)
             if uri is not None and uri.aspect is Aspect.PARTITIONS:
-                events[outlet].add_partitions(_keys(str(uri.table), changed))
+                _add_partitions(events[outlet], _keys(str(uri.table), changed))
+
+
+def _add_partitions(event: Any, keys: list[str]) -> None:  # noqa: ANN401 - Airflow's accessor
+    if hasattr(event, "add_partitions"):
+        event.add_partitions(keys)
+    else:  # Airflow 3.1, 3.2
+        _log.warning("events have no partition keys below Airflow 3.3; left out: %s", keys)
 
 
 def add_alias_events(

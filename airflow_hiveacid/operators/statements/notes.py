@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.requests import (
     ContractVersionError,
     RerunRefusedError,
     StatementChangedError,
@@ -124,9 +124,9 @@ class StatementNote:
         return noted if isinstance(noted, dict) else {}
 
     def _write(self, content: dict[str, Any]) -> None:
-        from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
-
         if self.store is not None:
+            from airflow.sdk.execution_time.context import NEVER_EXPIRE  # noqa: PLC0415 - loads the task runner
+
             time = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             note = {"generation": self.order.generation, "digest": self._digest, "when": time}
             self.store.set(_KEY.format(self.number), {**note, **content}, retention=NEVER_EXPIRE)

@@ -12,7 +12,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.listeners import hookimpl
-from airflow.sdk.listener import get_listener_manager
+
+from airflow_hiveacid.airflow_names import get_listener_manager
 
 if TYPE_CHECKING:
     from collections.abc import Callable

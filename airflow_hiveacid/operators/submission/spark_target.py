@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.airflow_names import AirflowNotFoundException
+from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.hooks.extras import did_you_mean, extras_of
 from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE

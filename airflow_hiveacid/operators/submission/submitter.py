@@ -25,13 +25,15 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
     inject_parent_job_information_into_spark_properties,
     inject_transport_information_into_spark_properties,
 )
-from airflow.sdk.exceptions import AirflowException
 
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.airflow_names import AirflowException
+from airflow_hiveacid.format.errors.applications import (
     ApplicationForgottenError,
-    ClusterError,
     ClusterRefusedError,
     ClusterUnavailableError,
+)
+from airflow_hiveacid.format.errors.tree import (
+    ClusterError,
     ConfigurationError,
     HiveAcidError,
     StorageError,
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
-    from airflow_hiveacid.format.errors import ApplicationNotStartedError
+    from airflow_hiveacid.format.errors.applications import ApplicationNotStartedError
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.operators.submission.clusters.cluster_run import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.metastore import (
     MetastoreCallError,
     MetastoreInternalError,
     MetastoreUnavailableError,

@@ -20,7 +20,8 @@ from tests.proofs.campaign.plans import Table
 from tests.proofs.campaign.polls import Row
 
 _SCHEMA: Final = "struct<id:bigint,v:bigint,job:string>"
-_READERS: Final[Mapping[str, Literal["4.0.1", "3.1.3"]]] = {"4.0.1": "4.0.1", "3.1.3": "3.1.3"}
+_READERS: Final[Mapping[str, Literal["4.0.1", "3.1.3"]]] = {"4": "4.0.1", "3": "3.1.3"}
+"""The release whose reader runs here, by the major version of the metastore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +35,8 @@ class HiveOptions:
 def rows_by_hive(
     version: str, endpoint: MetastoreEndpoint, db: str, options: HiveOptions
 ) -> dict[Table, list[Row]]:
-    """Return both tables' rows now, sorted, as the reader of this version of Hive finds them."""
-    started = BareReader(_READERS[version], settings=options.settings, jars=options.jars)
+    """Return both tables' rows now, sorted, as the reader of this major version of Hive finds them."""
+    started = BareReader(_READERS[version[0]], settings=options.settings, jars=options.jars)
     with connect(endpoint) as client, started as reader:
         found = {}
         for table in Table:

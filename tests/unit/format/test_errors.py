@@ -7,47 +7,59 @@ import re
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.applications import (
     ApplicationForgottenError,
     ApplicationNotStartedError,
     ClusterKind,
     ClusterUnavailableError,
-    CommitStateUnknownError,
-    CompactionNotDoneError,
-    ConnectionUnavailableError,
-    ContractVersionError,
-    CorruptFileError,
-    DirectoryExistsError,
-    ErasureNotProvedError,
     ExecutorsMissingError,
-    FeedOvertakenError,
-    HiveAcidError,
-    InputError,
-    InvalidNameError,
-    JobFailedError,
-    KeepingRefusedError,
-    LocationNotFoundError,
-    LockNotAcquiredError,
+    PartitionsFailedError,
+)
+from airflow_hiveacid.format.errors.metastore import (
+    ConnectionUnavailableError,
     MetastoreAnswerError,
     MetastoreCallError,
     MetastoreInternalError,
     MetastoreUnavailableError,
-    NotEnoughHistoryError,
-    OvertakenError,
-    PartitionsFailedError,
-    RetryableError,
-    SourceNotFoundError,
-    StorageError,
-    StoreUnavailableError,
-    TableChangedError,
+)
+from airflow_hiveacid.format.errors.requests import (
+    ContractVersionError,
+    InvalidNameError,
     TableNotFoundError,
-    TaskKilledError,
+)
+from airflow_hiveacid.format.errors.stores import (
+    CorruptFileError,
+    DirectoryExistsError,
+    ErasureNotProvedError,
+    LocationNotFoundError,
+    SourceNotFoundError,
+    StoreUnavailableError,
+)
+from airflow_hiveacid.format.errors.transactions import (
+    CommitStateUnknownError,
+    CompactionNotDoneError,
+    LockNotAcquiredError,
+    OvertakenError,
+    TableChangedError,
     TransactionAbortedError,
-    VersionNotSettledError,
-    VersionNotYetError,
     WriteConflictError,
+)
+from airflow_hiveacid.format.errors.tree import (
+    HiveAcidError,
+    InputError,
+    JobFailedError,
+    RetryableError,
+    StorageError,
+    TaskKilledError,
     error_class,
     rebuild,
+)
+from airflow_hiveacid.format.errors.versions import (
+    FeedOvertakenError,
+    KeepingRefusedError,
+    NotEnoughHistoryError,
+    VersionNotSettledError,
+    VersionNotYetError,
 )
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef

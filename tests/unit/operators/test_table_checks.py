@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.requests import (
     ColumnUpdateError,
-    ConfigurationError,
     ConversionRefusedError,
-    HiveAcidError,
     InsertOnlyTableError,
     NotTransactionalError,
     PartitionNotFoundError,
@@ -18,6 +16,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
+from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

@@ -10,16 +10,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow.sdk import conf
-
-from airflow_hiveacid.format.errors import (
-    ConfigurationError,
+from airflow_hiveacid.airflow_names import conf
+from airflow_hiveacid.format.errors.metastore import (
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
-    PartitionNotFoundError,
-    TableNotFoundError,
 )
+from airflow_hiveacid.format.errors.requests import PartitionNotFoundError, TableNotFoundError
+from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.operators.submission.checks.java_check import check_java
 from airflow_hiveacid.operators.submission.checks.table_checks import check_tables

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
+from airflow_hiveacid.format.errors.metastore import (
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
+)
+from airflow_hiveacid.format.errors.transactions import (
+    CommitStateUnknownError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import TxnId

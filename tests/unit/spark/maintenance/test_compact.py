@@ -13,10 +13,9 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import (
+from airflow_hiveacid.format.errors.requests import NotTransactionalError, PartitionNotFoundError
+from airflow_hiveacid.format.errors.transactions import (
     CompactionNotDoneError,
-    NotTransactionalError,
-    PartitionNotFoundError,
     TableChangedError,
     TransactionAbortedError,
 )
