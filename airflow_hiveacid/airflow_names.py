@@ -13,7 +13,7 @@ from importlib.metadata import version
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     applications,
     metastore,
     requests,
@@ -19,7 +20,6 @@ from airflow_hiveacid.format.errors import (
     tree,
     versions,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

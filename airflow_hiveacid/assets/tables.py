@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_hiveacid.assets.uris import Aspect, AssetUri
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
 from airflow_hiveacid.plan import arguments

@@ -60,7 +60,7 @@ def by(path: str, prefix: str = "", **settings: str) -> Callable[[str], object]:
     """Return a parser that calls the function at `path`, with `prefix` before the value."""
 
     def parse(text: str) -> object:
-        from airflow_hiveacid.format.errors.tree import HiveAcidError  # noqa: PLC0415 - as above
+        from airflow_hiveacid.format.errors import HiveAcidError  # noqa: PLC0415 - as above
 
         try:
             return named(path)(f"{prefix}{text}", **settings)

@@ -11,14 +11,17 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    InputError,
     InvalidNameError,
+    LocationNotFoundError,
     PartitionNotFoundError,
+    SourceNotFoundError,
     TableNotFoundError,
+    VersionUnknownError,
 )
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError, SourceNotFoundError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, InputError
-from airflow_hiveacid.format.errors.versions import VersionUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

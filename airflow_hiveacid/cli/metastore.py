@@ -22,7 +22,7 @@ from airflow_hiveacid.cli.arguments import (
     METASTORE_VARIABLE,
     option_name,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.connection import ConnectionFields, parse_settings
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from airflow_hiveacid import __version__
 from airflow_hiveacid.cli.arguments import CONNECTION, METASTORE, option_name
 from airflow_hiveacid.cli.definition import COMMANDS, SUMMARY, Command
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.printable import printable
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     InvalidNameError,
     NotTransactionalError,
     PartitionNotFoundError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     AS_ORC,

@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 
 ATTEMPT_PATTERN: Final = r"(?P<try_number>\d{1,6})-(?P<nonce>[0-9a-f]{12})"
 """The pattern of `str(AttemptId)`, for use in larger patterns."""

@@ -16,7 +16,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, StatementId
 
 MAX_BUCKET_ID: Final = 4095

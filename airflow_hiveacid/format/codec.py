@@ -31,7 +31,7 @@ from typing import (
     get_type_hints,
 )
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 
 JsonValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """The result of `json.loads`; nested values are also JSON values."""

@@ -18,7 +18,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_hiveacid.format.errors.metastore import MetastoreVersionError
+from airflow_hiveacid.format.errors import MetastoreVersionError
 from airflow_hiveacid.format.server_enum import ServerEnum
 
 

@@ -25,7 +25,7 @@ from airflow_hiveacid.format.conflicts import (
     lock_type_for,
     recorded_as,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 POLICY_PROPERTY: Final = "hiveacid.conflict.policy"
 """The table property that selects a table's conflict policy."""

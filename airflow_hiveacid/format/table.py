@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value that represents NULL in a partition's directory name

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.extras import Extras, extras_of
 from airflow_hiveacid.hooks.logins import parse_login

@@ -21,8 +21,11 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
 from airflow_hiveacid.airflow_names import AirflowException, AirflowNotFoundException
-from airflow_hiveacid.format.errors.metastore import ConnectionUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    ConnectionUnavailableError,
+    HiveAcidError,
+)
 from airflow_hiveacid.format.printable import escape_our_log
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.hooks.connection import (

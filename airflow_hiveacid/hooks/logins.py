@@ -13,7 +13,7 @@ import enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, assert_never
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import (
     BearerLogin,
     HeaderLogin,

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.codec import (
     MissingFieldError,
     UnknownFieldError,
 )
-from airflow_hiveacid.format.errors.requests import ContractVersionError
+from airflow_hiveacid.format.errors import ContractVersionError
 
 CONTRACT_VERSION: Final = 1
 """The version of the contract, incremented whenever a field is added, removed or redefined."""

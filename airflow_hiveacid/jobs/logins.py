@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # A principal that consists of a service, a host and an optional realm.

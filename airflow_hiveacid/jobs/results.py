@@ -15,8 +15,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.errors.transactions import CommitStateUnknownError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, InputError, rebuild
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    HiveAcidError,
+    InputError,
+    rebuild,
+)
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 

@@ -14,10 +14,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.requests import OtherOwnerError
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
-from airflow_hiveacid.format.errors.transactions import TableChangedError
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import (
+    LocationPermissionError,
+    NotEnoughHistoryError,
+    OtherOwnerError,
+    TableChangedError,
+)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.keeping import Horizon
 from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader

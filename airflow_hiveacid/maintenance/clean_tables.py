@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.transactions import TableChangedError
+from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.maintenance.clean import (
     Cleaner,

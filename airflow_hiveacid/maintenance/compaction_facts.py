@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreVersionError
-from airflow_hiveacid.format.errors.transactions import CompactionNotDoneError
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
+    MetastoreVersionError,
+    NotEnoughHistoryError,
+)
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from airflow_hiveacid.format.errors.transactions import CompactionNotDoneError
-from airflow_hiveacid.format.errors.tree import typed
+from airflow_hiveacid.format.errors import CompactionNotDoneError, typed
 from airflow_hiveacid.format.words import age_text, first_few, several
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import (

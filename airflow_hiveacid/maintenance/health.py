@@ -13,9 +13,11 @@ from functools import partial as bind
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import (
+    LocationNotFoundError,
+    NotEnoughHistoryError,
+    NotTransactionalError,
+)
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.metastore.partitions import partitions_of

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import TableNotFoundError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, typed
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    MetastoreUnavailableError,
+    PartitionsFailedError,
+    TableNotFoundError,
+    typed,
+)
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.maintenance.side_by_side import ENDS_ALL, MOST_AT_ONCE, each_piece
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import TableNotFoundError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, MetastoreCallError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.listed_tables import listed_tables
 from airflow_hiveacid.storage.stores.places import identities

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    LocationPermissionError,
     OtherOwnerError,
     TableNotFoundError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.stores import CorruptFileError, LocationPermissionError
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.storage.stores.filesystem import exists

@@ -13,13 +13,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.requests import ValueTooLargeError
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
-from airflow_hiveacid.format.errors.tree import (
+from airflow_hiveacid.format.errors import (
     JobFailedError,
+    LocationPermissionError,
     RetryableError,
     StorageError,
     TaskKilledError,
+    ValueTooLargeError,
 )
 from airflow_hiveacid.format.records.maintenance import CompactionFailures
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
@@ -27,7 +27,7 @@ from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from airflow_hiveacid.format.errors.tree import HiveAcidError
+    from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 
 FAILURES: Final = 2

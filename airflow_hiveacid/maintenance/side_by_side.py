@@ -13,9 +13,14 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import CompactionCancelledError, FencedError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, TaskKilledError, typed
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    FencedError,
+    HiveAcidError,
+    MetastoreUnavailableError,
+    TaskKilledError,
+    typed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ import posixpath
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
+from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.storage.stores.listing import every_file, open_uploads

@@ -14,7 +14,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
+from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
     is_below_hidden,

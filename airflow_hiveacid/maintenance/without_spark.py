@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
+from airflow_hiveacid.format.errors import PartitionsFailedError
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window, plan_tables
 from airflow_hiveacid.maintenance.results import cleaning_result, compaction_result

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     InvalidNameError,
+    MetastoreCallError,
     TableNotFoundError,
     UnsupportedTableError,
+    typed,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, typed
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
 

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.conflicts import (
     lock_type_for,
     may_share,
 )
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind

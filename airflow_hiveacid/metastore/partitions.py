@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
-from airflow_hiveacid.format.errors.transactions import TableChangedError
+from airflow_hiveacid.format.errors import PartitionNotFoundError, TableChangedError
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import (
     AtEnd,
     CompactionChoice,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow.sdk.bases.xcom import BaseXCom
 
-from airflow_hiveacid.format.errors.stores import ErasureNotProvedError
+from airflow_hiveacid.format.errors import ErasureNotProvedError
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration

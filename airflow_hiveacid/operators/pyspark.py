@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL

@@ -25,15 +25,18 @@ from airflow_hiveacid.airflow_names import (
     RetryPolicy,
     RetryRule,
 )
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError, SourceNotFoundError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    HiveAcidError,
+    LocationNotFoundError,
     LockNotAcquiredError,
+    MetastoreUnavailableError,
+    RetryableError,
+    SourceNotFoundError,
     TransactionAbortedError,
     WriteConflictError,
+    subclasses,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, RetryableError, subclasses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,10 +22,14 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout, RetryPolicy, TaskDeferred, conf
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.applications import ApplicationNotStartedError
-from airflow_hiveacid.format.errors.requests import StatementChangedError
-from airflow_hiveacid.format.errors.transactions import EarlierRunUnknownError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    ApplicationNotStartedError,
+    ConfigurationError,
+    EarlierRunUnknownError,
+    HiveAcidError,
+    StatementChangedError,
+    TaskKilledError,
+)
 from airflow_hiveacid.format.printable import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement

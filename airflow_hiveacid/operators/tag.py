@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.airflow_names import RetryPolicy
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook

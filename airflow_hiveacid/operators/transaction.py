@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial as bind
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError, InputError
+from airflow_hiveacid.format.errors import ConfigurationError, InputError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.jobs.specs.statements import (

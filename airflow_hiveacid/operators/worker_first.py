@@ -12,10 +12,15 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import MetastoreLoginError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, StorageError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+    PartitionsFailedError,
+    StorageError,
+    TaskKilledError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL

@@ -25,8 +25,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors.requests import InvalidNameError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, InputError
+from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableRef

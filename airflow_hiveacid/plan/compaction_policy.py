@@ -16,7 +16,7 @@ from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at ru
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.maintenance import (
     ABORTED_TRANSACTIONS,
     DELTA_COUNT,

@@ -33,7 +33,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     VersionDoubtfulError,
     VersionNotYetError,
     VersionUnknownError,

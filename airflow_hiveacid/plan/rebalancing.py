@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.errors.requests import UnknownColumnError, UnsupportedTableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.types import ArrayType, MapType, StructType, UnionType, parse_type
 from airflow_hiveacid.plan.statements.dml import check_changeable
 

@@ -21,8 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.requests import RerunRefusedError, StatementChangedError
-from airflow_hiveacid.format.errors.transactions import FencedError
+from airflow_hiveacid.format.errors import FencedError, RerunRefusedError, StatementChangedError
 from airflow_hiveacid.jobs.specs.job import OnRerun
 
 if TYPE_CHECKING:

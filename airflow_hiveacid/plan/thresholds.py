@@ -21,7 +21,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.small_files import mergeable
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import age_text

@@ -21,8 +21,12 @@ from itertools import combinations, groupby
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
-from airflow_hiveacid.format.errors.requests import SharedTargetError, StatementOrderError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    SharedTargetError,
+    StatementOrderError,
+)
 from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
     InsertSpec,

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)

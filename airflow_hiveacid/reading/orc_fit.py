@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.types import parse_type

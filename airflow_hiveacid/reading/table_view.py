@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError
+from airflow_hiveacid.format.errors import LocationNotFoundError, UnsupportedTableError
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList

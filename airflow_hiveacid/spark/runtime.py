@@ -28,13 +28,14 @@ from urllib.parse import urlsplit
 from pyspark import SparkConf, SparkContext, SparkFiles
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors.stores import ResultUnwritableError, StoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import WriteConflictError
-from airflow_hiveacid.format.errors.tree import (
+from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
+    ResultUnwritableError,
     StorageError,
+    StoreUnavailableError,
     TaskKilledError,
+    WriteConflictError,
 )
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.format.printable import printable

@@ -11,9 +11,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    LocationNotFoundError,
+    MetastoreUnavailableError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.keeping import Reset

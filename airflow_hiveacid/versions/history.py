@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
+from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds

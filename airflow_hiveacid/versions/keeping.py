@@ -11,9 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
-from airflow_hiveacid.format.errors.tree import TableError
-from airflow_hiveacid.format.errors.versions import KeepingRefusedError
+from airflow_hiveacid.format.errors import KeepingRefusedError, NotTransactionalError, TableError
 from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve

@@ -19,9 +19,9 @@ from functools import cached_property
 from typing import Final, NoReturn
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     NotEnoughHistoryError,
+    NotTransactionalError,
     VersionDoubtfulError,
     VersionGoneError,
     VersionNotSettledError,

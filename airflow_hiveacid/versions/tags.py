@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
-from airflow_hiveacid.format.errors.versions import TagTakenError
+from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError
 from airflow_hiveacid.format.records.commits import time_text
 from airflow_hiveacid.format.records.keeping import Tag, TaggedRoot
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     ChangesGoneError,
     NotEnoughHistoryError,
     VersionRangeError,

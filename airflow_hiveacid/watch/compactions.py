@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
-from airflow_hiveacid.format.errors.transactions import CompactionFailedError
+from airflow_hiveacid.format.errors import CompactionFailedError, NotTransactionalError
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, newest_entries

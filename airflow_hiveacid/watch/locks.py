@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial as bind
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
+from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.words import age, age_text, first_few
 from airflow_hiveacid.metastore.locks import in_the_way

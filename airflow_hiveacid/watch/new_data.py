@@ -14,9 +14,11 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
+from airflow_hiveacid.format.errors import (
+    LocationNotFoundError,
+    LockNotAcquiredError,
+    NotTransactionalError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.errors.tree import HiveAcidError
+    from airflow_hiveacid.format.errors import HiveAcidError
 
 DEFAULT_MAX_OUTAGE_S: Final = 900.0
 """The seconds of failed polls after which a sensor gives up, unless its `max_outage_s` differs.

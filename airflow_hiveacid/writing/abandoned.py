@@ -15,7 +15,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
+from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.maintenance.ownership import check_metastore
 from airflow_hiveacid.storage.stores.filesystem import delete_directory

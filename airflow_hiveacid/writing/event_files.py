@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.requests import MergeCardinalityError
+from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file, data_file
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind, check_storable

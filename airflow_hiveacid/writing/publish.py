@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.stores import DirectoryExistsError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,

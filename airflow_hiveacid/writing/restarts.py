@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.requests import ContractVersionError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    ContractVersionError,
     EarlierRunUnknownError,
     OvertakenError,
 )

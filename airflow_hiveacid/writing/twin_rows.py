@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airflow_hiveacid.format.errors.requests import MergeCardinalityError, TwinRowIdsError
+from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
 from airflow_hiveacid.storage.acid.identity import Keys
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.acid.read.reader import read_identity

@@ -27,12 +27,12 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     EarlierRunUnknownError,
+    HiveAcidError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.writing.table_write import TableWrite
 

@@ -10,8 +10,7 @@ from airflow.sdk import Asset
 from airflow_hiveacid.assets import compaction_asset, hive_asset, partitions_asset
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, AssetUri, dataset_name, normalized
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors.requests import InvalidNameError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, InvalidNameError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.operators.reporting.outlets import describe_outlets

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.airflow_names import RetryAction
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
     InsertOnlyTableError,
+    JobFailedError,
+    MetastoreUnavailableError,
     NotTransactionalError,
     PartitionNotFoundError,
     TableNotFoundError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, JobFailedError
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, NoSuchObjectException

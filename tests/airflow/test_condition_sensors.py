@@ -23,17 +23,15 @@ from pyarrow import orc
 from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
+    CompactionFailedError,
+    ConfigurationError,
     MetastoreUnavailableError,
     MetastoreVersionError,
-)
-from airflow_hiveacid.format.errors.requests import (
     NotTransactionalError,
     PartitionNotFoundError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.errors.transactions import CompactionFailedError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import PartitionName, TableRef, TransactionalKind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.sdk import Connection
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.connection import (
     EXTRAS,

@@ -6,9 +6,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import TableDiffersError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, MetastoreCallError, TableDiffersError
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator

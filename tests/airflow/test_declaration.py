@@ -18,7 +18,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_hiveacid import operators, sensors
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import (
     Argument,

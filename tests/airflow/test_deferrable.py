@@ -19,11 +19,11 @@ from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout, TaskDeferred
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
     ClusterUnavailableError,
+    JobFailedError,
 )
-from airflow_hiveacid.format.errors.tree import JobFailedError
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission import kill as kill_module
 from airflow_hiveacid.operators.submission import trigger as trigger_module

@@ -10,10 +10,12 @@ from airflow.sdk.module_loading import import_string
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.airflow_names import TaskDeferred
-from airflow_hiveacid.format.errors.applications import ApplicationForgottenError
-from airflow_hiveacid.format.errors.requests import ContractVersionError
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
-from airflow_hiveacid.format.errors.tree import JobFailedError
+from airflow_hiveacid.format.errors import (
+    ApplicationForgottenError,
+    ContractVersionError,
+    JobFailedError,
+    LockNotAcquiredError,
+)
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.operators.submission import trigger as trigger_module
 from airflow_hiveacid.operators.submission.clusters import kubernetes as kubernetes_client

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
-from airflow_hiveacid.format.errors.requests import TableNotFoundError, UnknownColumnError
+from airflow_hiveacid.format.errors import TableNotFoundError, UnknownColumnError
 from airflow_hiveacid.metastore.txn_values import TxnState
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,

@@ -10,12 +10,12 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    LocationNotFoundError,
     NotTransactionalError,
     PartitionNotFoundError,
     TableNotFoundError,
 )
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook

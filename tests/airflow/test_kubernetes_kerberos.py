@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import JobFailedError
+from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from tests.support.airflow_support import StateStore, context_of, run_task

@@ -10,8 +10,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from airflow_hiveacid.format.errors.applications import ClusterRefusedError, ClusterUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ClusterRefusedError,
+    ClusterUnavailableError,
+    ConfigurationError,
+)
 from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, ApiServer, Pod
 from airflow_hiveacid.operators.submission.clusters.kubernetes_login import (
     KubernetesLogin,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as provider
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import own_settings

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ClusterUnavailableError,
+    JobFailedError,
 )
-from airflow_hiveacid.format.errors.tree import JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, LABEL

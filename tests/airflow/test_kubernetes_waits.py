@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
     ClusterKind,
     ClusterRefusedError,
     ClusterUnavailableError,
+    JobFailedError,
+    LockNotAcquiredError,
 )
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
-from airflow_hiveacid.format.errors.tree import JobFailedError
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, LABEL, ApiServer
 from tests.support.airflow_support import StateStore, context_of, run_task

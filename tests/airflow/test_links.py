@@ -13,7 +13,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout, TaskDeferred
-from airflow_hiveacid.format.errors.tree import ConfigurationError, JobFailedError
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator

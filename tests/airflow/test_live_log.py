@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.airflow_names import TaskDeferred
-from airflow_hiveacid.format.errors.tree import JobFailedError
+from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.operators.submission import trigger as trigger_module
 from airflow_hiveacid.operators.submission.clusters import cluster_run, log_tail

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.airflow_names import stats
-from airflow_hiveacid.format.errors.transactions import WriteConflictError
+from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.metrics import count_job

@@ -10,8 +10,11 @@ from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors.requests import TableNotFoundError, UnsupportedTableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.txn_values import TxnState

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator, literal
 
 from airflow_hiveacid import operators, sensors
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators import (
     HiveAcidCompactOperator,
     HiveAcidCompactTablesOperator,

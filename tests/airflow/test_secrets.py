@@ -30,8 +30,7 @@ from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.airflow_names import TaskDeferred
-from airflow_hiveacid.format.errors.applications import ClusterRefusedError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import ClusterRefusedError, ConfigurationError, HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobError
 from airflow_hiveacid.operators import (

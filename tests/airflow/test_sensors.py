@@ -17,9 +17,12 @@ from airflow.sdk.exceptions import (
 )
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import TableNotFoundError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, StorageError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreUnavailableError,
+    StorageError,
+    TableNotFoundError,
+)
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, RATIO_PARAMETER
 from airflow_hiveacid.plan.thresholds import DueDirectory, Exceeded, TableHealth, Threshold

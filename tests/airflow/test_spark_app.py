@@ -15,23 +15,19 @@ from airflow.sdk import Asset, AssetAlias
 
 from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.assets import hive_asset
-from airflow_hiveacid.format.errors.requests import (
-    ContractVersionError,
-    MergeCardinalityError,
-    TableNotFoundError,
-)
-from airflow_hiveacid.format.errors.stores import StoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
-    FencedError,
-    LockNotAcquiredError,
-    WriteConflictError,
-)
-from airflow_hiveacid.format.errors.tree import (
     ConfigurationError,
+    ContractVersionError,
+    FencedError,
     HiveAcidError,
     InputError,
     JobFailedError,
+    LockNotAcquiredError,
+    MergeCardinalityError,
+    StoreUnavailableError,
+    TableNotFoundError,
+    WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts

@@ -8,8 +8,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid.airflow_names import RetryAction
-from airflow_hiveacid.format.errors.requests import SqlTextError, TableNotFoundError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCompactOperator,

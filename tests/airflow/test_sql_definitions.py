@@ -8,15 +8,15 @@ import pytest
 from airflow.sdk import Asset
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     DefinitionError,
+    MetastoreUnavailableError,
     RerunRefusedError,
     StatementChangedError,
     TableNotFoundError,
+    TransactionAbortedError,
 )
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import DropTable

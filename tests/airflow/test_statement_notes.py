@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import RerunRefusedError, StatementChangedError
+from airflow_hiveacid.format.errors import RerunRefusedError, StatementChangedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.metastore_statements import DropTable
 from airflow_hiveacid.jobs.results import JobResult, JobStatus

@@ -12,7 +12,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.bases import resumablejobmixin
 
 from airflow_hiveacid.airflow_names import AirflowException
-from airflow_hiveacid.format.errors.tree import ConfigurationError, JobFailedError
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec

@@ -15,27 +15,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    ConfigurationError,
     ConstraintViolationError,
+    CorruptFileError,
     ExpressionError,
+    FencedError,
+    HiveAcidError,
+    LocationPermissionError,
+    LockNotAcquiredError,
     MergeCardinalityError,
+    MetastoreUnavailableError,
     NotTransactionalError,
+    StoreUnavailableError,
     TableNotFoundError,
     UnknownColumnError,
-)
-from airflow_hiveacid.format.errors.stores import (
-    CorruptFileError,
-    LocationPermissionError,
-    StoreUnavailableError,
-)
-from airflow_hiveacid.format.errors.transactions import (
-    CommitStateUnknownError,
-    FencedError,
-    LockNotAcquiredError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
 from airflow_hiveacid.operators import (
     HiveAcidCollectOperator,
     HiveAcidCompactOperator,

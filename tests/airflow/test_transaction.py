@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG, Asset
 
-from airflow_hiveacid.format.errors.requests import StatementOrderError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, JobFailedError
+from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError, StatementOrderError
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,

@@ -14,12 +14,12 @@ import pytest
 from airflow.sdk.module_loading import import_string
 
 from airflow_hiveacid.airflow_names import AirflowNotFoundException
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
     ConnectionUnavailableError,
+    JobFailedError,
     MetastoreUnavailableError,
+    TableNotFoundError,
 )
-from airflow_hiveacid.format.errors.requests import TableNotFoundError
-from airflow_hiveacid.format.errors.tree import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.maintenance import Off

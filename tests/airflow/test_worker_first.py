@@ -13,16 +13,19 @@ import pytest
 from airflow.sdk import Asset
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    LocationPermissionError,
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
     MetastoreVersionError,
+    PartitionsFailedError,
+    TableNotFoundError,
+    TaskKilledError,
+    UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.requests import TableNotFoundError, UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, TaskKilledError
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.cli.commands.spark_environment import pack
-from airflow_hiveacid.format.errors.applications import ApplicationNotStartedError
-from airflow_hiveacid.format.errors.tree import JobFailedError
+from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import ClusterRefusedError, ClusterUnavailableError
-from airflow_hiveacid.format.errors.tree import JobFailedError
+from airflow_hiveacid.format.errors import (
+    ClusterRefusedError,
+    ClusterUnavailableError,
+    JobFailedError,
+)
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator

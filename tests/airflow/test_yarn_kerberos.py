@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import ClusterUnavailableError
+from airflow_hiveacid.format.errors import ClusterUnavailableError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidCleanOperator,

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from requests.auth import HTTPBasicAuth
 
-from airflow_hiveacid.format.errors.applications import ClusterRefusedError, ClusterUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ClusterRefusedError,
+    ClusterUnavailableError,
+    ConfigurationError,
+)
 from airflow_hiveacid.metastore.auth.krb5 import GssError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate, service_of

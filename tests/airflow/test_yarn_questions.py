@@ -10,7 +10,7 @@ import pytest
 import requests
 from requests.auth import HTTPBasicAuth
 
-from airflow_hiveacid.format.errors.applications import ClusterRefusedError, ClusterUnavailableError
+from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
 from tests.support.pretended_yarn import FAILED, RUNNING

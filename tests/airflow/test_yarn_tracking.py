@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ClusterRefusedError,
     ClusterUnavailableError,
+    JobFailedError,
 )
-from airflow_hiveacid.format.errors.tree import JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of

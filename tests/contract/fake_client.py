@@ -12,9 +12,12 @@ from airflow_hiveacid.format.conflicts import (
     MetastoreGeneration,
     recorded_as,
 )
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreVersionError
-from airflow_hiveacid.format.errors.requests import TableNotFoundError
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    MetastoreVersionError,
+    TableNotFoundError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (

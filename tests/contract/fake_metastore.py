@@ -21,8 +21,11 @@ from airflow_hiveacid.format.conflicts import (
     conflict,
     may_share,
 )
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError, WriteConflictError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    TransactionAbortedError,
+    WriteConflictError,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.winner import Winner

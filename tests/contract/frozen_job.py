@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.metastore_client import connect

@@ -15,7 +15,7 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.acid_state import resolve

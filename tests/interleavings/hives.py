@@ -13,7 +13,7 @@ import inspect
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList

@@ -10,9 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.tree import HiveAcidError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     ChangesGoneError,
+    HiveAcidError,
     NotEnoughHistoryError,
     VersionGoneError,
     VersionUnknownError,

@@ -12,9 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.stores import DirectoryExistsError
-from airflow_hiveacid.format.errors.transactions import EarlierRunUnknownError, FencedError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    EarlierRunUnknownError,
+    FencedError,
+    HiveAcidError,
+)
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.metastore.txn_values import TxnState
 from tests.interleavings import readers, stand_ins

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.transactions import CompactionNotDoneError, WriteConflictError
+from airflow_hiveacid.format.errors import CompactionNotDoneError, WriteConflictError
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,

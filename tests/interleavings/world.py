@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockRequest

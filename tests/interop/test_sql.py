@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
 from airflow_hiveacid.sql.script import read_script

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import ConstraintViolationError, TypeMismatchError
+from airflow_hiveacid.format.errors import ConstraintViolationError, TypeMismatchError
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.text import statements_of
 from tests.judges.line_process import JudgeError

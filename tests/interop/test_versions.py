@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import VersionGoneError
+from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.versions import VersionSpec, as_of_number, state_as_of

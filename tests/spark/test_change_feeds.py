@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
-from airflow_hiveacid.format.errors.versions import ChangesGoneError, FeedError, FeedOvertakenError
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    ConfigurationError,
+    FeedError,
+    FeedOvertakenError,
+)
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, CompactionChoice, WhenGone
 from airflow_hiveacid.jobs.specs.statements import (

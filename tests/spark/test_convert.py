@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import ConversionRefusedError
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
+from airflow_hiveacid.format.errors import ConversionRefusedError, LockNotAcquiredError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec

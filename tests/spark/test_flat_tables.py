@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import NotTransactionalError, UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import (
+    NotTransactionalError,
+    UnsupportedFileError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot

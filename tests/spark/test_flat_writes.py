@@ -14,7 +14,7 @@ from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,
     InsertSpec,

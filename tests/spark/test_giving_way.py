@@ -17,8 +17,7 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError, TableChangedError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, LockNotAcquiredError, TableChangedError
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors.requests import SourceUnreadableError, UnknownColumnError
-from airflow_hiveacid.format.errors.stores import SourceNotFoundError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    SourceNotFoundError,
+    SourceUnreadableError,
+    UnknownColumnError,
+)
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice

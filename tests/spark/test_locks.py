@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors.requests import TypeMismatchError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,

@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ConnectionClosedError
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import StoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import CompactionNotDoneError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
+    HiveAcidError,
+    StoreUnavailableError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec

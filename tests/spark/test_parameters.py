@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ExpressionError,
+    HiveAcidError,
     SourceUnreadableError,
     UnsafeTextError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertSpec,

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.requests import StatementOrderError, UnknownColumnError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    StatementOrderError,
+    UnknownColumnError,
+)
 from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.metastore.client.metastore_client import connect

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError
-from airflow_hiveacid.format.errors.stores import ErasureNotProvedError
+from airflow_hiveacid.format.errors import ErasureNotProvedError, UnknownColumnError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType

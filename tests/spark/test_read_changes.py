@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError, UnsupportedTableError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     ChangesGoneError,
+    UnknownColumnError,
+    UnsupportedTableError,
     VersionRangeError,
     VersionUnknownError,
 )

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors.requests import ConstraintViolationError, UnsupportedTableError
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
-from airflow_hiveacid.format.errors.versions import VersionGoneError, VersionUnknownError
+from airflow_hiveacid.format.errors import (
+    ConstraintViolationError,
+    LockNotAcquiredError,
+    UnsupportedTableError,
+    VersionGoneError,
+    VersionUnknownError,
+)
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts

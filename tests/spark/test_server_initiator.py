@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import airflow_hiveacid
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import PartitionsFailedError, StorageError
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec

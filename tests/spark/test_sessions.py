@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.util import InheritableThread
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.specs.statements import (
     InsertSpec,
     SourceSpec,

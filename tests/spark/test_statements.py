@@ -8,12 +8,12 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
+    LockNotAcquiredError,
     TypeMismatchError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.statements import (
     InsertMode,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures

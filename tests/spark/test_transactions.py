@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     MergeCardinalityError,
     SharedTargetError,
     SourceUnreadableError,
     StatementOrderError,
     UnknownColumnError,
+    WriteConflictError,
 )
-from airflow_hiveacid.format.errors.transactions import WriteConflictError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import (

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError, UnknownColumnError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    PartitionNotFoundError,
+    UnknownColumnError,
+)
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice

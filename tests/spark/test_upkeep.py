@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.jobs.results import JobStatus

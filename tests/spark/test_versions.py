@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     TagTakenError,
     VersionDoubtfulError,
     VersionGoneError,

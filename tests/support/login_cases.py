@@ -12,8 +12,11 @@ from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.errors.metastore import MetastoreLoginError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+)
 from airflow_hiveacid.jobs.endpoint import Transport
 from airflow_hiveacid.jobs.logins import (
     BearerLogin,

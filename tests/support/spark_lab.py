@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError, InputError
+from airflow_hiveacid.format.errors import HiveAcidError, InputError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.tree import HiveAcidError, StorageError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    StorageError,
     TagTakenError,
     VersionGoneError,
     VersionUnknownError,

@@ -23,7 +23,7 @@ from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.exit_codes import CheckFailedError
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.tree import (
+from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
     JobFailedError,

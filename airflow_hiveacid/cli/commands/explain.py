@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, count, field, partition, shown
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
+from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec

@@ -20,7 +20,7 @@ from airflow_hiveacid.cli.output import (
     partition,
     shown,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.words import several
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from airflow_hiveacid.cli.output import (
     shown,
     value_text,
 )
-from airflow_hiveacid.format.errors.requests import NotTransactionalError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.metastore.process_user import process_user

@@ -19,7 +19,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
 from airflow_hiveacid.metastore.process_user import user_path

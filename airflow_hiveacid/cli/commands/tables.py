@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.exit_codes import DatabaseNotFoundError
 from airflow_hiveacid.cli.output import Answer, field, shown
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.metastore.listed_tables import listed_tables

@@ -18,7 +18,7 @@ from airflow_hiveacid.cli.output import (
     partition,
     shown,
 )
-from airflow_hiveacid.format.errors.tree import TransactionError
+from airflow_hiveacid.format.errors import TransactionError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age, age_text, several
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions

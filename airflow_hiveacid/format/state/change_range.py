@@ -24,7 +24,7 @@ import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.format.errors.versions import ChangesGoneError, NotEnoughHistoryError
+from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList

@@ -31,7 +31,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import MINIMUM_BASE, BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList

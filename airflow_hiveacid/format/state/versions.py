@@ -33,8 +33,8 @@ from datetime import datetime
 from typing import Final
 
 from airflow_hiveacid.format.codec import stored_as
-from airflow_hiveacid.format.errors.tree import ConfigurationError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     VersionGoneError,
     VersionNotSettledError,
     VersionUnknownError,

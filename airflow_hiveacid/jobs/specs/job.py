@@ -25,7 +25,7 @@ from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import JsonValue, to_json
-from airflow_hiveacid.format.errors.requests import ContractVersionError
+from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 from airflow_hiveacid.jobs.endpoint import (

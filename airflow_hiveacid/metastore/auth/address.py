@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from thrift.transport.TTransport import TTransportException
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import Transport
 
 DEFAULT_PORT: Final = 9083

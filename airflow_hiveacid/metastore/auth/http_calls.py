@@ -23,7 +23,7 @@ from typing import Final, cast
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login

@@ -14,7 +14,7 @@ import weakref
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from typing import Any, Final, TypeAlias
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 _GSSAPI: Final = "libgssapi_krb5.so.2"
 _KRB5: Final = "libkrb5.so.3"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import KerberosLogin, Login, PasswordLogin
 from airflow_hiveacid.metastore.auth.address import Address, ConnectError, CountedRefusalError
 from airflow_hiveacid.metastore.auth.secret import read_secret

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.jobs.logins import SecretSource
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import SecretSource, TokenLogin
 from airflow_hiveacid.metastore.auth.secret import read_secret
 

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import TableNotFoundError, UnsupportedTableError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (

@@ -24,8 +24,10 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
     REACHABLE_ADVICE,
+    ConfigurationError,
+    HiveAcidError,
     MetastoreAnswerError,
     MetastoreCallError,
     MetastoreInternalError,
@@ -33,7 +35,6 @@ from airflow_hiveacid.format.errors.metastore import (
     MetastoreUnavailableError,
     MetastoreVersionError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import (

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
     MetastoreAnswerError,
     MetastoreCallError,
     MetastoreUnavailableError,

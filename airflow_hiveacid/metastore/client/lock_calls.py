@@ -7,7 +7,7 @@ import socket
 from thrift.Thrift import TApplicationException
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreInternalError
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreInternalError
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat

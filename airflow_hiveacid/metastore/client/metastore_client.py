@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.tree import MetastoreError
+from airflow_hiveacid.format.errors import MetastoreError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection

@@ -11,8 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreVersionError
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import (
+    InvalidNameError,
+    MetastoreCallError,
+    MetastoreVersionError,
+)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat

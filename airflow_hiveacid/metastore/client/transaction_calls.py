@@ -14,14 +14,16 @@ from contextlib import suppress
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     MetastoreCallError,
+    MetastoreError,
     MetastoreInternalError,
     MetastoreUnavailableError,
     MetastoreVersionError,
+    TransactionAbortedError,
+    WriteConflictError,
 )
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError, WriteConflictError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, MetastoreError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableRef

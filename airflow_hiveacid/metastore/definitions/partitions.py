@@ -12,12 +12,12 @@ from functools import partial
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.definition_rules import partition_spelling
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     DefinitionError,
     PartitionNotFoundError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.metastore_statements import (
     AddPartitions,

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from airflow_hiveacid.format.definition_rules import why_fixed, why_no_change, why_not_set
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     DefinitionError,
     NotTransactionalError,
     TableDiffersError,
     TableNotFoundError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

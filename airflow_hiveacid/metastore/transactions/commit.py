@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreLoginError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    HiveAcidError,
+    MetastoreCallError,
+    MetastoreError,
+    MetastoreLoginError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, MetastoreError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.clock import Clock

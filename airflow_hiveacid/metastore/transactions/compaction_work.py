@@ -38,14 +38,14 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors.metastore import MetastoreVersionError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     CompactionCancelledError,
     LockNotAcquiredError,
+    MetastoreError,
+    MetastoreVersionError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import MetastoreError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,

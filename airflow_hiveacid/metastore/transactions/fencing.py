@@ -30,8 +30,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format.attempts import ATTEMPT_PATTERN, AttemptId
-from airflow_hiveacid.format.errors.transactions import FencedError, TransactionAbortedError
-from airflow_hiveacid.format.errors.tree import MetastoreError
+from airflow_hiveacid.format.errors import FencedError, MetastoreError, TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions

@@ -20,11 +20,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
+    HiveAcidError,
     TransactionAbortedError,
+    TransactionError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, TransactionError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.clock import Clock
 from airflow_hiveacid.metastore.port import MetastorePort

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     LockNotAcquiredError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef

@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, MetastoreError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreError,
+    MetastoreUnavailableError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.policies import looks_for_rivals, recorded_under, write_kind_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList

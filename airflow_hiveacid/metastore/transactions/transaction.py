@@ -25,13 +25,16 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.requests import InsertOnlyTableError, NotTransactionalError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    InsertOnlyTableError,
+    MetastoreError,
+    NotTransactionalError,
     OvertakenError,
     TransactionAbortedError,
+    TransactionError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, MetastoreError, TransactionError
 from airflow_hiveacid.format.policies import recorded_under
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.metastore_statements import AddColumns, DropTable, RenameTable
 from airflow_hiveacid.jobs.results import JobStatus

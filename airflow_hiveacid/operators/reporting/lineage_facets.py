@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError, MetastoreError, TableError
+from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError, TableError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import (

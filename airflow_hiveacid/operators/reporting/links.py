@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_hiveacid.format.errors.tree import InputError
+from airflow_hiveacid.format.errors import InputError
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:

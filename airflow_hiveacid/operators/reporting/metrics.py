@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.operators.reporting.plan_text import reasons_left
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.format.errors.tree import HiveAcidError
+    from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.jobs.results import JobResult
 
 

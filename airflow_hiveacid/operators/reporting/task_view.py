@@ -15,7 +15,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.operators.reporting.links import TableLink
 from airflow_hiveacid.plan.arguments import LEFT_OUT, is_settled
 

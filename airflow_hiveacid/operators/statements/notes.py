@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ContractVersionError,
     RerunRefusedError,
     StatementChangedError,

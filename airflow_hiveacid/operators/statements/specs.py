@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.statements.arguments import partition_values
 from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,

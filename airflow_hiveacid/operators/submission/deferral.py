@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_hiveacid.airflow_names import AirflowTaskTimeout
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors.tree import ClusterError, HiveAcidError, JobFailedError
+from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFailedError
 from airflow_hiveacid.jobs.contract import Side, from_json
 from airflow_hiveacid.jobs.results import JobError, JobResult
 from airflow_hiveacid.jobs.specs.job import OnRerun  # noqa: TC001 - the codec reads hints at run time

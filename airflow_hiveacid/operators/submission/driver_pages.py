@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote, urlsplit
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
 

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import (
+from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
     JobFailedError,

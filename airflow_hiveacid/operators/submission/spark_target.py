@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk import BaseHook
 
 from airflow_hiveacid.airflow_names import AirflowNotFoundException
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.extras import did_you_mean, extras_of
 from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.operators.submission.clusters.kubernetes_settings import NAMESPACE

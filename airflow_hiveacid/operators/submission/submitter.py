@@ -27,13 +27,11 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
 )
 
 from airflow_hiveacid.airflow_names import AirflowException
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
+    ClusterError,
     ClusterRefusedError,
     ClusterUnavailableError,
-)
-from airflow_hiveacid.format.errors.tree import (
-    ClusterError,
     ConfigurationError,
     HiveAcidError,
     StorageError,
@@ -66,7 +64,7 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
-    from airflow_hiveacid.format.errors.applications import ApplicationNotStartedError
+    from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.jobs.results import JobResult
     from airflow_hiveacid.jobs.specs.job import JobSpec
     from airflow_hiveacid.operators.submission.clusters.cluster_run import (

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of

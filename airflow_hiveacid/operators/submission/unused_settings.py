@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.submission.spark_target import DEPLOY_MODE, YARN_QUEUE, SparkTarget
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import fields
 from functools import partial as bind
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import NULL_PARTITION
 from airflow_hiveacid.jobs.specs.statements import (

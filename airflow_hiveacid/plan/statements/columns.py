@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, PartitionNotFoundError
 from airflow_hiveacid.jobs.specs.statements import (
     SOURCE_VIEW,
     DeleteSpec,

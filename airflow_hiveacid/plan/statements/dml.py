@@ -17,15 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
+    ConfigurationError,
     InsertOnlyTableError,
     NotTransactionalError,
     SortedTableError,
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.file_fitness import check_format
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind

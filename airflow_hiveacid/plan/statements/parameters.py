@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, ProveErasureSpec
 from airflow_hiveacid.jobs.specs.statements import (

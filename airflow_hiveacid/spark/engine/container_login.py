@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.logins import KerberosLogin, TokenLogin
 from airflow_hiveacid.metastore.auth.tokens import CONTAINER_FILE, read_token
 from airflow_hiveacid.spark.engine.store_tokens import KEYTABS

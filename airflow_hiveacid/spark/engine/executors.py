@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.util import InheritableThread
 
-from airflow_hiveacid.format.errors.applications import ExecutorsMissingError
+from airflow_hiveacid.format.errors import ExecutorsMissingError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 
 if TYPE_CHECKING:

@@ -26,13 +26,16 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 
-from airflow_hiveacid.format.errors.requests import ValueTooLargeError
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
     CorruptFileError,
+    HiveAcidError,
+    JobFailedError,
     LocationPermissionError,
+    StorageError,
     StoreUnavailableError,
+    ValueTooLargeError,
+    rebuild,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, JobFailedError, StorageError, rebuild
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.spark.engine.expressions.hive_functions import give_hive_functions
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.engine.java_names import jvm_of

@@ -18,7 +18,7 @@ from zipimport import zipimporter
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
 
-from airflow_hiveacid.format.errors.tree import JobFailedError
+from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.reading.pieces import Packed, into_tasks, work_of
 from airflow_hiveacid.spark.engine.failures import worker_errors
 from airflow_hiveacid.spark.engine.store_tokens import with_tokens

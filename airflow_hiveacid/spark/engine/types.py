@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.format import types as hive
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
+from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 
 if TYPE_CHECKING:

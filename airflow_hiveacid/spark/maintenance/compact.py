@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.tree import HiveAcidError, JobFailedError
+from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.policies import WriteKind, looks_for_rivals
 from airflow_hiveacid.format.records.keeping import OwnCompaction

@@ -12,7 +12,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import (
+from airflow_hiveacid.format.errors import (
     HiveAcidError,
     JobFailedError,
     TaskKilledError,

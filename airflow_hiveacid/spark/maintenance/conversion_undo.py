@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError, StorageError
+from airflow_hiveacid.format.errors import HiveAcidError, StorageError
 from airflow_hiveacid.format.names import looks_like_directory_name
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.plan.conversion import visible_files, why_not_noted

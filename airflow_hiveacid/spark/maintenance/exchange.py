@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import ConversionRefusedError
-from airflow_hiveacid.format.errors.transactions import TableChangedError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    ConversionRefusedError,
+    HiveAcidError,
+    MetastoreUnavailableError,
+    TableChangedError,
+)
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.catalog import TableChange

@@ -13,8 +13,7 @@ import datetime as dt
 import time
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.stores import ErasureNotProvedError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import ErasureNotProvedError, StorageError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.format.errors.transactions import WriteConflictError
+from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.format.rivals import come_since, first_rival
 from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.storage.stores.listing import list_directories

@@ -18,8 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from airflow_hiveacid.format.errors.stores import StoreUnavailableError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import StorageError, StoreUnavailableError
 from airflow_hiveacid.format.names import ACID_VERSION_FILE, FLUSH_LENGTH_SUFFIX, METADATA_FILE
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.format.types import parse_type

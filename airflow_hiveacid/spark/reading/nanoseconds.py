@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from airflow_hiveacid.format.errors.requests import SourceUnreadableError
+from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried

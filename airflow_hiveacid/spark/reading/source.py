@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException, ParseException
 
-from airflow_hiveacid.format.errors.requests import SourceUnreadableError, UnsafeTextError
-from airflow_hiveacid.format.errors.stores import SourceNotFoundError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, StorageError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    SourceNotFoundError,
+    SourceUnreadableError,
+    StorageError,
+    UnsafeTextError,
+)
 from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.plan.statements.columns import value_columns

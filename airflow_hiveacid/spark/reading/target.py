@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError
+from airflow_hiveacid.format.errors import UnknownColumnError
 from airflow_hiveacid.format.table import (
     TableInfo,
     TransactionalKind,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     ConstraintViolationError,
     ExpressionError,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, SparkSession
 
-    from airflow_hiveacid.format.errors.tree import HiveAcidError
+    from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.plan.statements.constraints import Check
     from airflow_hiveacid.plan.statements.dml import Clause

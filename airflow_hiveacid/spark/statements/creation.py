@@ -13,10 +13,14 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import DefinitionError, RerunRefusedError
-from airflow_hiveacid.format.errors.transactions import CommitStateUnknownError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    ConfigurationError,
+    DefinitionError,
+    HiveAcidError,
+    MetastoreUnavailableError,
+    RerunRefusedError,
+)
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
 from airflow_hiveacid.jobs.metastore_statements import DropTable, RenameTable

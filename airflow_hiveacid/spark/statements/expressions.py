@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from airflow_hiveacid.format.errors.requests import StructFieldsError, TypeMismatchError
+from airflow_hiveacid.format.errors import StructFieldsError, TypeMismatchError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.spark.engine.expressions.catalyst import tried_cast
 from airflow_hiveacid.spark.engine.failures import carried

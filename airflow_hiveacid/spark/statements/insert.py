@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.jobs.specs.statements import ColumnMatch
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.errors.requests import SourceUnreadableError
+from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, TransactionalKind

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from airflow_hiveacid.format.errors.requests import ExpressionError
+from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_merge

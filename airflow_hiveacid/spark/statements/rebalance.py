@@ -25,7 +25,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec

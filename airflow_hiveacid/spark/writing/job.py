@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.reading.access import Touched, nameable

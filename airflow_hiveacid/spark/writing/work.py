@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo
 from airflow_hiveacid.plan.transactions import numbered

@@ -24,7 +24,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token

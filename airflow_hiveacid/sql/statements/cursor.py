@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.metastore_statements import NewColumn, PartitionValues
 from airflow_hiveacid.sql.statements.inserts import partition_value

@@ -24,7 +24,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.format.errors.requests import SharedTargetError
+from airflow_hiveacid.format.errors import SharedTargetError
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order, steps_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.sql.text.text import Span
 

@@ -22,7 +22,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token as SqlglotToken
 from sqlglot.tokenizer_core import TokenType
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.parameters import Parameter
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type

@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 
 _HEADER_BYTES: Final = 3
 _CHUNK_LIMIT: Final = (1 << 23) - 1

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.orc.compression import WRITABLE, Compression
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.tail import parse_tail

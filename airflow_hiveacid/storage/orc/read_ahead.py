@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo
 from airflow_hiveacid.storage.orc.splice import parse_stripe_footer
 

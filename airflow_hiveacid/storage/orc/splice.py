@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb

@@ -23,7 +23,7 @@ from typing import Final
 import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.compression import (
     DEFAULT_BLOCK_BYTES,

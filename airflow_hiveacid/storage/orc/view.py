@@ -27,8 +27,11 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    CorruptFileError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb

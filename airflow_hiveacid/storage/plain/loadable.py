@@ -19,8 +19,11 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.requests import SourceUnreadableError
-from airflow_hiveacid.format.errors.stores import SourceNotFoundError, UnsupportedFileError
+from airflow_hiveacid.format.errors import (
+    SourceNotFoundError,
+    SourceUnreadableError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.names import is_hidden
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
+from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import FileFormat, PartitionInfo, Storage, TableInfo
 from airflow_hiveacid.format.types import (
     CharType,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, HiveType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.storage.plain.files import PlainFile

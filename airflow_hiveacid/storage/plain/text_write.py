@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, DecimalType, HiveType, PrimitiveType
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter

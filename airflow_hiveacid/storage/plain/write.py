@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
 from airflow_hiveacid.storage.acid.row_schema import check_row_type

@@ -35,9 +35,15 @@ from typing import Final, cast
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, DirectoryExistsError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, MetastoreError, TransactionError
-from airflow_hiveacid.format.errors.versions import FeedError, FeedOvertakenError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    DirectoryExistsError,
+    FeedError,
+    FeedOvertakenError,
+    HiveAcidError,
+    MetastoreError,
+    TransactionError,
+)
 from airflow_hiveacid.format.names import STAGING_PREFIX, staging_directory, stays_below
 from airflow_hiveacid.storage.stores.attempt_paths import attempt_path
 from airflow_hiveacid.storage.stores.filesystem import (

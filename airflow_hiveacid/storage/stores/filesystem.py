@@ -15,14 +15,16 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     DirectoryExistsError,
+    HiveAcidError,
     LocationNotFoundError,
     LocationPermissionError,
+    StorageError,
     StoreFullError,
     StoreUnavailableError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError, StorageError
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY
 from airflow_hiveacid.storage.stores.locations import open_location

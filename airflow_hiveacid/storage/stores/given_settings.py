@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores.hadoop_settings import read_settings
 
 VARIABLE: Final = "HIVEACID_STORE_SETTINGS"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 _FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _UMASK: Final = "fs.permissions.umask-mode"

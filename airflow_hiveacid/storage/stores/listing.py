@@ -18,8 +18,7 @@ from typing import Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.names import METADATA_FILE, is_below_hidden, is_hidden
 from airflow_hiveacid.format.records.maintenance import LeftUpload
 from airflow_hiveacid.format.state.directories import FileEntry, Listing

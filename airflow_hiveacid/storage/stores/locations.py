@@ -24,7 +24,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores.given_settings import (
     VARIABLE,
     given_settings,

@@ -10,7 +10,7 @@ import os
 import posixpath
 from pathlib import PurePosixPath
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores.locations import (
     HADOOP_SCHEMES,
     LOCAL_STORE,

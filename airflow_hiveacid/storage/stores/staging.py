@@ -25,9 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import DirectoryExistsError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError, UnsupportedTableError
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
     COMPACTED_FORMAT,

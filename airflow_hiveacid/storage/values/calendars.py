@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, TypeKind, Writer
 from airflow_hiveacid.storage.values.nested import null_mask
 

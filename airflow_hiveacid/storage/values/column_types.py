@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
+from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,

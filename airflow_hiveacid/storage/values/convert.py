@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, OrcType

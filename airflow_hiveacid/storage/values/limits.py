@@ -39,7 +39,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, CharType, PrimitiveType, VarcharType
 from airflow_hiveacid.storage.values.char_text import longest, padded, unpadded
 from airflow_hiveacid.storage.values.column_types import TypeNode

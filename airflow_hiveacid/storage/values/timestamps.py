@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.values.calendars import to_proleptic_seconds
 from airflow_hiveacid.storage.values.nested import null_mask, parts_of, unsliced, with_parts

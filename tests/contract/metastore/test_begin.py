@@ -9,13 +9,14 @@ from airflow_hiveacid.format.conflicts import (
     LockState,
     LockType,
 )
-from airflow_hiveacid.format.errors.requests import InsertOnlyTableError, NotTransactionalError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    InsertOnlyTableError,
     LockNotAcquiredError,
+    NotTransactionalError,
     TransactionAbortedError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S

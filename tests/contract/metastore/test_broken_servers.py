@@ -15,8 +15,11 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from airflow_hiveacid.format.errors.metastore import MetastoreAnswerError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    MetastoreAnswerError,
+    MetastoreUnavailableError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport

@@ -10,8 +10,7 @@ from thrift.protocol import TBinaryProtocol
 from thrift.transport import TSocket, TTransport
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import TableDiffersError, TableNotFoundError
+from airflow_hiveacid.format.errors import MetastoreCallError, TableDiffersError, TableNotFoundError
 from airflow_hiveacid.format.table import (
     Column,
     Constraints,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.transactions import WriteConflictError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, WriteConflictError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.site import PostgresDatabase

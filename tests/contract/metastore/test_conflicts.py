@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, conflict
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError, WriteConflictError
+from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from tests.contract.bench import access, month, start
 

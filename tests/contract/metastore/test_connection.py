@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreInternalError,
     MetastoreUnavailableError,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    MetastoreUnavailableError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef

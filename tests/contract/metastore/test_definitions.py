@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import DefinitionError, TableNotFoundError
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError
+from airflow_hiveacid.format.errors import (
+    DefinitionError,
+    LockNotAcquiredError,
+    MetastoreCallError,
+    TableNotFoundError,
+)
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import (
     AddColumns,

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
     TransactionAbortedError,
 )

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreLoginError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import KerberosLogin, Protection

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreLoginError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, MetastoreLoginError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.logins import BearerLogin, KerberosLogin, SecretSource, TokenLogin
 from airflow_hiveacid.metastore.catalog import NewTable

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import CommitStateUnknownError
+from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import parse_uri
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect

@@ -7,9 +7,12 @@ from uuid import uuid4
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreVersionError
-from airflow_hiveacid.format.errors.transactions import CompactionCancelledError
-from airflow_hiveacid.format.errors.tree import MetastoreError
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    MetastoreCallError,
+    MetastoreError,
+    MetastoreVersionError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.metastore.client.connection import Repeat
 from airflow_hiveacid.metastore.compaction_queue import (

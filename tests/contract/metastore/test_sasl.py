@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreLoginError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreLoginError,
+    MetastoreUnavailableError,
+)
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, SecretSource, TokenLogin
 from airflow_hiveacid.metastore.auth import refusals

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError
+from airflow_hiveacid.format.errors import TransactionAbortedError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
 from airflow_hiveacid.metastore.preflight import Concern, preflight

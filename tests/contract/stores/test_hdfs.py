@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     CorruptFileError,
     DirectoryExistsError,
     LocationNotFoundError,
     LocationPermissionError,
+    StorageError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError, StorageError
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.orc.tail import read_tail

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import StoreUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
 from airflow_hiveacid.storage.stores.filesystem import (
     check_writable,
     make_directory,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import make_directory, rename_directory, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table

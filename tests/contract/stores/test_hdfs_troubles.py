@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError, StoreUnavailableError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import (
+    LocationPermissionError,
+    StorageError,
+    StoreUnavailableError,
+)
 from airflow_hiveacid.storage.stores.filesystem import (
     check_writable,
     delete_directory,

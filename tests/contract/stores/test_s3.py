@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, StorageError
+from airflow_hiveacid.format.errors import ConfigurationError, LocationPermissionError, StorageError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.acid.events import insert_events

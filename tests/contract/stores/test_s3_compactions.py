@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.stores import StoreUnavailableError
+from airflow_hiveacid.format.errors import StoreUnavailableError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_hiveacid.format.errors.versions import FeedOvertakenError
+from airflow_hiveacid.format.errors import FeedOvertakenError
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 from airflow_hiveacid.storage.stores.listing import open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
     DirectoryExistsError,
     LocationPermissionError,
+    StorageError,
     StoreUnavailableError,
 )
-from airflow_hiveacid.format.errors.tree import StorageError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from botocore.exceptions import ClientError
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError, StoreUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, StorageError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    LocationPermissionError,
+    StorageError,
+    StoreUnavailableError,
+)
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes
 from airflow_hiveacid.storage.stores.given_settings import VARIABLE

@@ -12,7 +12,7 @@ import pytest
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.state.acid_state import resolve

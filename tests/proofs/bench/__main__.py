@@ -29,7 +29,7 @@ from typing import Final
 
 from rich.console import Console
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.local.errors import LocalServerError
 from tests.proofs.bench.courses import COURSES, Options
 from tests.proofs.bench.data import BATCHES, Sizes

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     CompactionCancelledError,
     FencedError,
+    HiveAcidError,
+    PartitionNotFoundError,
+    PartitionsFailedError,
+    RetryableError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, RetryableError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, RebalanceSpec
 from tests.proofs.campaign.record import Record

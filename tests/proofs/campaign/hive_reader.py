@@ -35,7 +35,7 @@ class HiveOptions:
 def rows_by_hive(
     version: str, endpoint: MetastoreEndpoint, db: str, options: HiveOptions
 ) -> dict[Table, list[Row]]:
-    """Return both tables' rows now, sorted, as the reader of this major version of Hive finds them."""
+    """Return both tables' rows now, sorted, as the reader of Hive's major version finds them."""
     started = BareReader(_READERS[version[0]], settings=options.settings, jars=options.jars)
     with connect(endpoint) as client, started as reader:
         found = {}

@@ -16,9 +16,9 @@ from typing import Final, Protocol
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     ChangesGoneError,
+    HiveAcidError,
     VersionGoneError,
     VersionNotSettledError,
 )

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
-from airflow_hiveacid.format.errors.transactions import CompactionNotDoneError, WriteConflictError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import CompactionNotDoneError, HiveAcidError, WriteConflictError
 from airflow_hiveacid.format.policies import (
     ConflictOutcome,
     ConflictPolicy,

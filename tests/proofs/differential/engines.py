@@ -17,8 +17,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError, SqlTextError
 from airflow_hiveacid.jobs.specs.statements import InsertSpec
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS

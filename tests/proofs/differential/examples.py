@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential.engines import GROUPS, ROWS, Answer, Engines, Refusal

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential.cases import Outcome, Seen

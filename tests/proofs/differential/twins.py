@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ExpressionError,
+    HiveAcidError,
     SourceUnreadableError,
     SqlTextError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.sql.script import read_script
 from tests.judges.line_process import JudgeError

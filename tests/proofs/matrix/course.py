@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, PartitionName
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine

@@ -15,7 +15,7 @@ from contextlib import ExitStack, nullcontext
 from typing import Any, Final
 from unittest.mock import patch
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
 from airflow_hiveacid.operators.collecting.survey import Survey
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     VersionDoubtfulError,
     VersionGoneError,
     VersionNotSettledError,

@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from tests.property.fuzz.mutations import Dice
 from tests.property.fuzz.targets import TARGETS, samples
 

@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     DeleteSpec,

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.transactions import CompactionCancelledError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    CorruptFileError,
+    HiveAcidError,
+    MetastoreUnavailableError,
+    PartitionNotFoundError,
+    PartitionsFailedError,
+)
 from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.maintenance import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from tests.proofs.campaign.errands import litter, proves, stored_rows
 from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge

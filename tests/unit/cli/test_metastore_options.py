@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.cli.metastore import endpoint_of
 from airflow_hiveacid.cli.program import parser
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (
     BearerLogin,

@@ -18,8 +18,11 @@ import yaml
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+)
 from airflow_hiveacid.format.names import staging_directory
 from airflow_hiveacid.format.records.commits import TimeBounds
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind

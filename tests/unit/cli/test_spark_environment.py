@@ -13,7 +13,7 @@ import pytest
 from airflow_hiveacid.cli import local_job
 from airflow_hiveacid.cli import program as cli
 from airflow_hiveacid.cli.commands import spark_environment
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.local.errors import DownloadError
 from airflow_hiveacid.local.metastore.s3a import SPARK_S3A, S3aJars
 

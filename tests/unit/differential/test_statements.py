@@ -6,7 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential.cases import Outcome
 from tests.proofs.differential.engines import Engines

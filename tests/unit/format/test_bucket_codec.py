@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.bucket_codec import BucketCodec, BucketIdentity, decode, encode
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, StatementId
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import ChangesGoneError
+from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve

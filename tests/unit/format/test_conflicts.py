@@ -12,7 +12,7 @@ from airflow_hiveacid.format.conflicts import (
     may_share,
     recorded_as,
 )
-from airflow_hiveacid.format.errors.metastore import MetastoreVersionError
+from airflow_hiveacid.format.errors import MetastoreVersionError
 
 V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation

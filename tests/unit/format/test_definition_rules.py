@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.definition_rules import partition_spelling, why_fixed, why_no_change
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(

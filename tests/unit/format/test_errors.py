@@ -7,59 +7,47 @@ import re
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ApplicationForgottenError,
     ApplicationNotStartedError,
     ClusterKind,
     ClusterUnavailableError,
-    ExecutorsMissingError,
-    PartitionsFailedError,
-)
-from airflow_hiveacid.format.errors.metastore import (
+    CommitStateUnknownError,
+    CompactionNotDoneError,
     ConnectionUnavailableError,
+    ContractVersionError,
+    CorruptFileError,
+    DirectoryExistsError,
+    ErasureNotProvedError,
+    ExecutorsMissingError,
+    FeedOvertakenError,
+    HiveAcidError,
+    InputError,
+    InvalidNameError,
+    JobFailedError,
+    KeepingRefusedError,
+    LocationNotFoundError,
+    LockNotAcquiredError,
     MetastoreAnswerError,
     MetastoreCallError,
     MetastoreInternalError,
     MetastoreUnavailableError,
-)
-from airflow_hiveacid.format.errors.requests import (
-    ContractVersionError,
-    InvalidNameError,
-    TableNotFoundError,
-)
-from airflow_hiveacid.format.errors.stores import (
-    CorruptFileError,
-    DirectoryExistsError,
-    ErasureNotProvedError,
-    LocationNotFoundError,
-    SourceNotFoundError,
-    StoreUnavailableError,
-)
-from airflow_hiveacid.format.errors.transactions import (
-    CommitStateUnknownError,
-    CompactionNotDoneError,
-    LockNotAcquiredError,
-    OvertakenError,
-    TableChangedError,
-    TransactionAbortedError,
-    WriteConflictError,
-)
-from airflow_hiveacid.format.errors.tree import (
-    HiveAcidError,
-    InputError,
-    JobFailedError,
-    RetryableError,
-    StorageError,
-    TaskKilledError,
-    error_class,
-    rebuild,
-)
-from airflow_hiveacid.format.errors.versions import (
-    FeedOvertakenError,
-    KeepingRefusedError,
     NotEnoughHistoryError,
+    OvertakenError,
+    PartitionsFailedError,
+    RetryableError,
+    SourceNotFoundError,
+    StorageError,
+    StoreUnavailableError,
+    TableChangedError,
+    TableNotFoundError,
+    TaskKilledError,
+    TransactionAbortedError,
     VersionNotSettledError,
     VersionNotYetError,
+    WriteConflictError,
+    error_class,
+    rebuild,
 )
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef

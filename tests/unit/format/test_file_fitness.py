@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
+from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.file_fitness import check_alike, check_format, own_columns
 from airflow_hiveacid.format.table import (
     Column,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import (

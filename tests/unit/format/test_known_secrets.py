@@ -10,8 +10,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from airflow_hiveacid.format import known_secrets
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import MetastoreUnavailableError, StorageError
 from airflow_hiveacid.format.known_secrets import (
     beginning_of,
     forget_secrets,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import (
     MINIMUM_BASE,

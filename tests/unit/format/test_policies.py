@@ -13,7 +13,7 @@ from airflow_hiveacid.format.conflicts import (
     conflict,
     may_share,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.policies import (
     POLICY_PROPERTY,
     ConflictOutcome,

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from airflow_hiveacid.format import printable
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import StorageError
 
 NAME = "day=1\x1b[2J\u202e\n2026 INFO - all is well"
 SHOWN = r"day=1\x1b[2J\u202e\n2026 INFO - all is well"

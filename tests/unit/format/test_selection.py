@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.snapshot import (
     CompactorWriteIdList,
     RangeVisibility,

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import (
     CompactorWriteIdList,

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     VersionGoneError,
     VersionNotSettledError,
     VersionUnknownError,

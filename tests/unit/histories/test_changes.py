@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import ChangesGoneError
+from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.versions import Guarantee

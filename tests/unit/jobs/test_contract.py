@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors.requests import ContractVersionError
+from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 
 

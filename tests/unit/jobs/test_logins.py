@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.contract import Side, from_json
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import (

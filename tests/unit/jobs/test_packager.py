@@ -13,8 +13,12 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError, StoreUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    LocationPermissionError,
+    StoreUnavailableError,
+)
 from airflow_hiveacid.jobs import packager
 
 _ROOT: Final = Path(packager.__file__).resolve().parents[2]

@@ -4,15 +4,17 @@ import json
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import ContractVersionError, TableNotFoundError
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    ContractVersionError,
+    CorruptFileError,
     FencedError,
+    JobFailedError,
+    MetastoreUnavailableError,
+    RetryableError,
+    TableNotFoundError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import JobFailedError, RetryableError
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.jobs.results import (
     ExitCode,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import ContractVersionError
+from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import InvalidNameError, UnsupportedTableError
-from airflow_hiveacid.format.errors.tree import JobFailedError
+from airflow_hiveacid.format.errors import (
+    InvalidNameError,
+    JobFailedError,
+    MetastoreCallError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables

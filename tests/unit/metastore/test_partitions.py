@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError, PartitionNotFoundError
+from airflow_hiveacid.format.errors import InvalidNameError, PartitionNotFoundError
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionInfo, TableInfo
 from airflow_hiveacid.metastore.partitions import partitions_of
 from tests.contract.bench import month

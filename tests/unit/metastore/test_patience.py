@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreLoginError, MetastoreUnavailableError
+from airflow_hiveacid.format.errors import MetastoreLoginError, MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError, WriteConflictError
+from airflow_hiveacid.format.errors import TransactionAbortedError, WriteConflictError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.client.transaction_calls import _aborted_or_conflict
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
+    ConfigurationError,
     ConversionRefusedError,
+    HiveAcidError,
     InsertOnlyTableError,
     NotTransactionalError,
     PartitionNotFoundError,
@@ -16,7 +18,6 @@ from airflow_hiveacid.format.errors.requests import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

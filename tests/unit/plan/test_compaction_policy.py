@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, Off
 from airflow_hiveacid.plan import arguments

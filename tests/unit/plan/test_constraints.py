@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
+from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.plan.statements.constraints import checks_of, value_or_default

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
     VersionDoubtfulError,
     VersionNotYetError,
     VersionUnknownError,

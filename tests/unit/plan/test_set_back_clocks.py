@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import VersionDoubtfulError
+from airflow_hiveacid.format.errors import VersionDoubtfulError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import ValidWriteIdList

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.statements.arguments import source_spec
 from airflow_hiveacid.plan.statements.source_options import check_location, check_options
 

@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
+    ConfigurationError,
     InsertOnlyTableError,
     NotTransactionalError,
     SortedTableError,
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

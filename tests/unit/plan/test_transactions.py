@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import SharedTargetError, StatementOrderError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    SharedTargetError,
+    StatementOrderError,
+)
 from airflow_hiveacid.jobs.specs.statements import (
     DeleteSpec,
     InsertMode,

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.window import WindowEnd
 
 # The clocks of Zurich are set forward on 2026-03-29 (02:00 becomes 03:00), and back on 2026-10-25

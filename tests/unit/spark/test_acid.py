@@ -13,10 +13,13 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import StatementOrderError
-from airflow_hiveacid.format.errors.transactions import OvertakenError, TransactionAbortedError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    MetastoreUnavailableError,
+    OvertakenError,
+    StatementOrderError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus

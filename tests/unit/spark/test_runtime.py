@@ -13,8 +13,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.stores import LocationPermissionError, StoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import WriteConflictError
+from airflow_hiveacid.format.errors import (
+    LocationPermissionError,
+    StoreUnavailableError,
+    WriteConflictError,
+)
 from airflow_hiveacid.format.winner import Winner
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import SecretSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.sql.script import read_script
 from tests.support.etl_cases import READ, REFUSED
 

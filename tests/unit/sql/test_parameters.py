@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.metastore_statements import DropPartitions
 from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.jobs.specs.statements import (

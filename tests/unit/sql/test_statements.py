@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs.job import Job
 from airflow_hiveacid.jobs.specs.statements import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import NotEnoughHistoryError, UnsupportedTableError
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.write import whole_stripes

@@ -7,7 +7,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import insert_events

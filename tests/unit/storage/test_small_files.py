@@ -18,8 +18,7 @@ import fastavro
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import CorruptFileError, HiveAcidError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.orc.compression import Compression, compress
 from airflow_hiveacid.storage.orc.footer import MAGIC

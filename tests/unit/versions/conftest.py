@@ -12,7 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.versions import VersionGoneError
+from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds

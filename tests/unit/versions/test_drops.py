@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.versions import VersionGoneError
+from airflow_hiveacid.format.errors import MetastoreUnavailableError, VersionGoneError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.metastore_statements import AddPartitions, DropPartitions, NewPartition

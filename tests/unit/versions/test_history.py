@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import VersionDoubtfulError, VersionGoneError
+from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.records.keeping import Promises
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind

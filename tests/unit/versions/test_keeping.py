@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
-from airflow_hiveacid.format.errors.versions import KeepingRefusedError, VersionGoneError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    CorruptFileError,
+    KeepingRefusedError,
+    VersionGoneError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
 from airflow_hiveacid.format.state.versions import Guarantee

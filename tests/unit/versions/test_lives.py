@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import VersionGoneError
+from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.versions.history import history_of
 from tests.support.version_lives import STEPS, Life, live, make_life
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import VersionDoubtfulError
+from airflow_hiveacid.format.errors import VersionDoubtfulError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.metastore.server_time import server_now

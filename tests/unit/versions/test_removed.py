@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import VersionGoneError
+from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.state.versions import VersionSpec

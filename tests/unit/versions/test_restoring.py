@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_hiveacid.format.errors.versions import VersionGoneError
+from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.versions.restoring import differing_now, warn_of_new

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import TableError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
+    TableError,
     TagTakenError,
     VersionGoneError,
     VersionUnknownError,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.versions import VersionGoneError, VersionNotSettledError
+from airflow_hiveacid.format.errors import VersionGoneError, VersionNotSettledError
 from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
-from airflow_hiveacid.format.errors.versions import (
+from airflow_hiveacid.format.errors import (
     ChangesGoneError,
+    ConfigurationError,
     VersionNotSettledError,
     VersionRangeError,
     VersionUnknownError,

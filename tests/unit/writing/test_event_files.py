@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.requests import InvalidNameError, MergeCardinalityError
+from airflow_hiveacid.format.errors import InvalidNameError, MergeCardinalityError
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import MergeCardinalityError, TwinRowIdsError
+from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE

@@ -13,19 +13,19 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import OtherOwnerError
-from airflow_hiveacid.format.errors.stores import DirectoryExistsError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
+    DirectoryExistsError,
     EarlierRunUnknownError,
     FencedError,
+    MetastoreUnavailableError,
+    OtherOwnerError,
     OvertakenError,
+    StorageError,
     TableChangedError,
     TransactionAbortedError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import StorageError
 from airflow_hiveacid.format.ids import BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.records.ledger import LedgerEntry

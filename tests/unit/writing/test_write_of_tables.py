@@ -10,14 +10,14 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.requests import StatementChangedError
-from airflow_hiveacid.format.errors.stores import DirectoryExistsError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
     EarlierRunUnknownError,
     OvertakenError,
+    StatementChangedError,
+    StorageError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.errors.tree import StorageError
 from airflow_hiveacid.format.ids import BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef

@@ -11,13 +11,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.airflow_names import conf
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
+    PartitionNotFoundError,
+    TableNotFoundError,
 )
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError, TableNotFoundError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.operators.submission.checks.java_check import check_java
 from airflow_hiveacid.operators.submission.checks.table_checks import check_tables

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, assert_never
 
-from airflow_hiveacid.format.errors.requests import ConversionRefusedError, TableNotFoundError
+from airflow_hiveacid.format.errors import ConversionRefusedError, TableNotFoundError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import (

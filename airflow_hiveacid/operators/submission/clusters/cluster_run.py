@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ClusterKind,
     ClusterRefusedError,
     ClusterUnavailableError,
@@ -32,7 +32,7 @@ from airflow_hiveacid.operators.submission.clusters.http import ORDER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from airflow_hiveacid.format.errors.applications import ApplicationNotStartedError
+    from airflow_hiveacid.format.errors import ApplicationNotStartedError
     from airflow_hiveacid.operators.submission.clusters.log_tail import NewLines
 
 _SILENCE_S: Final = 600.0

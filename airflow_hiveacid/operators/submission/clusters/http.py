@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import requests
 
-from airflow_hiveacid.format.errors.applications import ClusterUnavailableError
+from airflow_hiveacid.format.errors import ClusterUnavailableError
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission.clusters.log_tail import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from airflow_hiveacid.format.errors.applications import ClusterKind
+    from airflow_hiveacid.format.errors import ClusterKind
 
 QUESTION_S: Final = (5.0, 30.0)
 """Connect and read time-outs of a query."""

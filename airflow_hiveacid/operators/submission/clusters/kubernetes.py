@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import requests
 from requests.utils import get_environ_proxies
 
-from airflow_hiveacid.format.errors.applications import (
+from airflow_hiveacid.format.errors import (
     ApplicationNotStartedError,
     ClusterKind,
     ClusterRefusedError,

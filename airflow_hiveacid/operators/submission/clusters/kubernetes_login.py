@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml  # type: ignore[import-untyped]  # comes with Airflow, without types
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
 from airflow_hiveacid.metastore.process_user import user_path
 

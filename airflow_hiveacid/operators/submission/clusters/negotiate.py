@@ -24,7 +24,7 @@ from requests.auth import AuthBase, HTTPBasicAuth
 from requests.cookies import extract_cookies_to_jar
 from requests.utils import get_auth_from_url
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

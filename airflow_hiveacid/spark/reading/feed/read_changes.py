@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError, UnsupportedTableError
-from airflow_hiveacid.format.errors.versions import ChangesGoneError
+from airflow_hiveacid.format.errors import (
+    ChangesGoneError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.state.change_range import ChangeType
 from airflow_hiveacid.format.state.versions import newest_of
 from airflow_hiveacid.format.table import TransactionalKind

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.reading.helper_columns import NUMBER, partition_at
 from airflow_hiveacid.reading.request import ReadRequest

@@ -28,7 +28,7 @@ from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, encode
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TransactionalKind

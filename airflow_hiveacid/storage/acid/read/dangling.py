@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.errors.requests import InvalidNameError
-from airflow_hiveacid.format.errors.stores import DanglingDeleteError
+from airflow_hiveacid.format.errors import DanglingDeleteError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList

@@ -16,7 +16,7 @@ from typing import Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import (
     FLUSH_LENGTH_SUFFIX,

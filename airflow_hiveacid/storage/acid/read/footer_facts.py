@@ -12,7 +12,7 @@ from typing import Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode
-from airflow_hiveacid.format.errors.requests import InvalidNameError
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BaseName, DeltaName, OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.identity import Keys
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, bounds_of

@@ -17,8 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    UnknownColumnError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.identity import Key, Keys

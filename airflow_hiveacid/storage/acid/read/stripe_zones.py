@@ -14,7 +14,7 @@ from typing import Final
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind, Writer
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, writer_time_zones

@@ -28,8 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.errors.requests import InvalidNameError
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import ValidWriteIdList

@@ -19,7 +19,7 @@ from typing import Final, Generic, Self, TypeVar
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.acid.write.row_encoder import RowEncoder
 from airflow_hiveacid.storage.orc.encoders import ArrowEncoder, Encoder, StripeSink, WriterOptions
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.storage.values.char_text import is_utf8
 from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.limits import used_items

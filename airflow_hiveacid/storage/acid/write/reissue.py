@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.storage.acid.row_schema import (
     IDENTITY_COLUMN_IDS,

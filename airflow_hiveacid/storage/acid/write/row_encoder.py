@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.types import (
     TIMESTAMP_LOCAL,
     ArrayType,

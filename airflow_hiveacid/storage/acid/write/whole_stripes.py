@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.errors.requests import InvalidNameError
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError, TypeMismatchError
+from airflow_hiveacid.format.errors import InvalidNameError, TypeMismatchError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
 from airflow_hiveacid.format.table import Column

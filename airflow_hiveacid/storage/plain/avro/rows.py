@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import (
     ArrayType,

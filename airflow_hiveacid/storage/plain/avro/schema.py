@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, Storage, TableInfo
 from airflow_hiveacid.format.types import (
     ArrayType,

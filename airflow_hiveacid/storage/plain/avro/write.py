@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.table import Column, FileFormat, Storage
 from airflow_hiveacid.storage.plain.avro.rows import IS_PROLEPTIC, OF_OLD_ZONES, WRITER_ZONE
 from airflow_hiveacid.storage.plain.avro.schema import check_avro, fastavro, schema_of

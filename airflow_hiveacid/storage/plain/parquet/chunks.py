@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 
 _Fields: TypeAlias = Mapping[int, Callable[[int], int]]
 

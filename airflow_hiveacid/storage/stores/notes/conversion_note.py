@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors.stores import DirectoryExistsError
-from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.maintenance import (
-    Move,  # noqa: TC001 - the codec reads hints at run time
+    Move,
 )
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,

@@ -16,8 +16,7 @@ from typing import Final, Self, TypeVar, cast
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.codec import Codec, MisfitError
-from airflow_hiveacid.format.errors.requests import InvalidNameError
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from airflow_hiveacid.format.errors.stores import LedgerRollError
+from airflow_hiveacid.format.errors import LedgerRollError
 from airflow_hiveacid.storage.stores.notes.json_files import seconds
 
 

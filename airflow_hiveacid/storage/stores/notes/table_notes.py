@@ -18,8 +18,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.ids import WriteId  # noqa: TC001 - the codec reads hints at run time
+from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Owner
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.filesystem import (

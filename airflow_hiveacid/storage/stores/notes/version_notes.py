@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.keeping import (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import Transport
 from airflow_hiveacid.metastore.auth.address import Address, parse_uri
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.jobs.logins import HeaderLogin
 from airflow_hiveacid.metastore.auth import sockets

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreUnavailableError
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreUnavailableError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.event_log import (

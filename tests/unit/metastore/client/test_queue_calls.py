@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
+from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.metastore.client.queue_calls import QueueCalls

@@ -7,8 +7,7 @@ from typing import Any, NoReturn
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreVersionError
-from airflow_hiveacid.format.errors.tree import MetastoreError
+from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreError, MetastoreVersionError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import TableDiffersError, TableNotFoundError
-from airflow_hiveacid.format.errors.tree import InputError
+from airflow_hiveacid.format.errors import (
+    InputError,
+    MetastoreCallError,
+    TableDiffersError,
+    TableNotFoundError,
+)
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

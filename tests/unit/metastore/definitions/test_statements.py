@@ -7,9 +7,13 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     DefinitionError,
+    FencedError,
+    InputError,
+    LockNotAcquiredError,
+    MetastoreUnavailableError,
     NotTransactionalError,
     PartitionNotFoundError,
     TableDiffersError,
@@ -17,8 +21,6 @@ from airflow_hiveacid.format.errors.requests import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.transactions import FencedError, LockNotAcquiredError
-from airflow_hiveacid.format.errors.tree import ConfigurationError, InputError
 from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import (
     AbortTransactions,

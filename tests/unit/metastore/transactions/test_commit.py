@@ -6,13 +6,11 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import (
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
     MetastoreCallError,
     MetastoreLoginError,
     MetastoreUnavailableError,
-)
-from airflow_hiveacid.format.errors.transactions import (
-    CommitStateUnknownError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import TxnId

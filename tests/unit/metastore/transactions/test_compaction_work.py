@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import CommitStateUnknownError
+from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting, end_dead_entries

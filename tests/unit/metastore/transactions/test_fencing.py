@@ -4,8 +4,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError
+from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionType

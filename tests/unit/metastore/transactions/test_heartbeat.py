@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
+    HiveAcidError,
+    MetastoreUnavailableError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockState
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
+    MetastoreUnavailableError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.ids import LockId, TxnId

@@ -12,8 +12,11 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import OvertakenError, TransactionAbortedError
+from airflow_hiveacid.format.errors import (
+    MetastoreUnavailableError,
+    OvertakenError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import TableInfo

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
     TransactionAbortedError,
 )

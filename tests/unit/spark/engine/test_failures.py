@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from airflow_hiveacid.format.errors.requests import ValueTooLargeError
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, StorageError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    HiveAcidError,
+    StorageError,
+    ValueTooLargeError,
+)
 from airflow_hiveacid.spark.engine.failures import job_failure, typed_failures
 
 

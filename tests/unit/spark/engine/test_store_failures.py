@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
     CorruptFileError,
+    HiveAcidError,
     LocationPermissionError,
     StoreUnavailableError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.spark.engine.failures import typed_failures
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark import TaskContext
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_body, task_of
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreVersionError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CompactionCancelledError,
+    MetastoreVersionError,
     TransactionAbortedError,
 )
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice

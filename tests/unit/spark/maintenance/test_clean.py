@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
-from airflow_hiveacid.format.errors.transactions import TableChangedError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError, TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import (

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    MetastoreUnavailableError,
     NotTransactionalError,
+    PartitionsFailedError,
     SortedTableError,
+    StorageError,
     TableNotFoundError,
+    TaskKilledError,
 )
-from airflow_hiveacid.format.errors.transactions import FencedError
-from airflow_hiveacid.format.errors.tree import StorageError, TaskKilledError
 from airflow_hiveacid.format.names import METADATA_FILE, STAGING_PREFIX
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint

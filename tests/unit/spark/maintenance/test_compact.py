@@ -13,9 +13,10 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.requests import NotTransactionalError, PartitionNotFoundError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CompactionNotDoneError,
+    NotTransactionalError,
+    PartitionNotFoundError,
     TableChangedError,
     TransactionAbortedError,
 )

@@ -17,16 +17,19 @@ from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreVersionError
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    CompactionCancelledError,
+    CorruptFileError,
+    FencedError,
+    HiveAcidError,
+    MetastoreCallError,
+    MetastoreVersionError,
     NotTransactionalError,
+    PartitionsFailedError,
+    StorageError,
     TableNotFoundError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.transactions import CompactionCancelledError, FencedError
-from airflow_hiveacid.format.errors.tree import HiveAcidError, StorageError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint

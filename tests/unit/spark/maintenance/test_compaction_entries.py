@@ -12,13 +12,14 @@ from uuid import uuid4
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     CompactionNotDoneError,
+    KeepingRefusedError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
     TableChangedError,
 )
-from airflow_hiveacid.format.errors.versions import KeepingRefusedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice

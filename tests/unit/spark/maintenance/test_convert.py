@@ -15,15 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import ConversionRefusedError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
+    ConversionRefusedError,
     FencedError,
+    HiveAcidError,
     LockNotAcquiredError,
+    MetastoreUnavailableError,
+    StorageError,
     TableChangedError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError, StorageError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget

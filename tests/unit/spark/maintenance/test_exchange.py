@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import ConversionRefusedError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
+    ConversionRefusedError,
+    HiveAcidError,
     LockNotAcquiredError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
     TableChangedError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.errors.tree import HiveAcidError
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.conversion import COPY_OF

@@ -17,9 +17,12 @@ from airflow_hiveacid.format.conflicts import (
     LockType,
     MetastoreGeneration,
 )
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.transactions import LockNotAcquiredError, TableChangedError
-from airflow_hiveacid.format.errors.tree import RetryableError
+from airflow_hiveacid.format.errors import (
+    LockNotAcquiredError,
+    MetastoreCallError,
+    RetryableError,
+    TableChangedError,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from tests.contract.fake_client import FakeClient

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError
-from airflow_hiveacid.format.errors.requests import OtherOwnerError, UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import CorruptFileError
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    HiveAcidError,
+    MetastoreCallError,
+    OtherOwnerError,
+    PartitionsFailedError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.records.commits import CommitNote
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind

@@ -10,31 +10,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.metastore import MetastoreCallError, MetastoreUnavailableError
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError, ValueTooLargeError
-from airflow_hiveacid.format.errors.stores import (
-    CorruptFileError,
-    LocationPermissionError,
-    StoreUnavailableError,
-    UnsupportedFileError,
-)
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     CompactionCancelledError,
-    FencedError,
-    LockNotAcquiredError,
-    TransactionAbortedError,
-    WriteConflictError,
-)
-from airflow_hiveacid.format.errors.tree import (
     ConfigurationError,
+    CorruptFileError,
+    FencedError,
     HiveAcidError,
     JobFailedError,
+    LocationPermissionError,
+    LockNotAcquiredError,
+    MetastoreCallError,
+    MetastoreUnavailableError,
+    NotEnoughHistoryError,
+    PartitionNotFoundError,
     StorageError,
+    StoreUnavailableError,
     TaskKilledError,
+    TransactionAbortedError,
+    UnsupportedFileError,
+    ValueTooLargeError,
+    WriteConflictError,
     rebuild,
 )
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
 from airflow_hiveacid.format.records.maintenance import CompactionFailures
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance import compaction_facts

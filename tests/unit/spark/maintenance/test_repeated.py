@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.tree import HiveAcidError
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.snapshots import snapshot_now

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.transactions import WriteConflictError
+from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import FencedError
-from airflow_hiveacid.format.errors.tree import JobFailedError, StorageError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    FencedError,
+    JobFailedError,
+    MetastoreUnavailableError,
+    PartitionsFailedError,
+    StorageError,
+    TaskKilledError,
+)
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import side_by_side
@@ -20,7 +24,7 @@ from airflow_hiveacid.maintenance.side_by_side import each_piece
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_hiveacid.format.errors.tree import HiveAcidError
+    from airflow_hiveacid.format.errors import HiveAcidError
     from airflow_hiveacid.format.table import TableInfo
     from airflow_hiveacid.metastore.port import MetastorePort
     from tests.contract.fake_client import FakeClient

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
+from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.maintenance import stored_files as stored_files_module
 from airflow_hiveacid.maintenance.still_there import LIVE, StillThere

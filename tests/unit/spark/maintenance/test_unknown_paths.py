@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import LocationPermissionError
-from airflow_hiveacid.format.errors.transactions import TableChangedError
+from airflow_hiveacid.format.errors import LocationPermissionError, TableChangedError
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.applications import PartitionsFailedError
-from airflow_hiveacid.format.errors.tree import JobFailedError, StorageError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    JobFailedError,
+    PartitionsFailedError,
+    StorageError,
+    TaskKilledError,
+)
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import compaction_planner

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.transactions import FencedError, TransactionAbortedError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, FencedError, TransactionAbortedError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.transactions.fencing import abort_job

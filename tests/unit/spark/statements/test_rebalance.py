@@ -10,8 +10,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.requests import PartitionNotFoundError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError
 from airflow_hiveacid.format.ids import BucketId, TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef

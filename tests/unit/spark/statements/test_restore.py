@@ -12,8 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.versions import VersionGoneError
+from airflow_hiveacid.format.errors import UnsupportedTableError, VersionGoneError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.state.versions import VersionSpec

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
     FencedError,
     OvertakenError,
     TransactionAbortedError,

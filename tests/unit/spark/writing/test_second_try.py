@@ -18,11 +18,11 @@ import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
-from airflow_hiveacid.format.errors.transactions import (
+from airflow_hiveacid.format.errors import (
+    MetastoreUnavailableError,
     OvertakenError,
     TransactionAbortedError,
+    UnsupportedFileError,
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements.parameters import read_parameters, stand_ins
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.specs.statements import (
     ColumnMatch,
     InsertMode,

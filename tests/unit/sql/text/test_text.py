@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import SqlTextError
+from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.sql.text.text import statements_of
 
 

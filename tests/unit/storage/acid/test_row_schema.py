@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.row_schema import acid_schema, check_row_type, type_tree

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
+from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.hashing.bucketing import bucket_ids, row_hashes
 from airflow_hiveacid.storage.hashing.java_values import timestamp_bytes

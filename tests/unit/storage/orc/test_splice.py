@@ -10,7 +10,7 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc import splice as splicing
 from airflow_hiveacid.storage.orc.splice import Stretch, in_utc, splice
 from airflow_hiveacid.storage.orc.tail import read_tail

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.storage.orc import stripe_copy
 from airflow_hiveacid.storage.orc.compression import decompress
 from airflow_hiveacid.storage.orc.footer import OrcTail

@@ -16,9 +16,13 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError, UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    StorageError,
+    TypeMismatchError,
+    UnsupportedFileError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
     Column,

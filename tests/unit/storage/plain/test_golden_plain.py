@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import parse_type

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors.requests import SourceUnreadableError
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
     CorruptFileError,
     SourceNotFoundError,
+    SourceUnreadableError,
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.table import (

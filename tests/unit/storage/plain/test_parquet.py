@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.orc.batch_size import BATCH_BYTES
 from airflow_hiveacid.storage.plain.files import PlainFile

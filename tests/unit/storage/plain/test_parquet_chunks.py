@@ -12,7 +12,7 @@ import pytest
 from pyarrow import fs as pafs
 from pyarrow.parquet import encryption
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet.chunks import require_readable_chunks

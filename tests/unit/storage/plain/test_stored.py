@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.files import PlainFile

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat, Storage
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, text_form

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError, UnsupportedTableError
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.storage.orc.encoders import WriterOptions

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.metastore import MetastoreUnavailableError
-from airflow_hiveacid.format.errors.transactions import TransactionAbortedError
-from airflow_hiveacid.format.errors.tree import StorageError
-from airflow_hiveacid.format.errors.versions import FeedError, FeedOvertakenError
+from airflow_hiveacid.format.errors import (
+    FeedError,
+    FeedOvertakenError,
+    MetastoreUnavailableError,
+    StorageError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.storage.stores import change_feed
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote, task_file
 

@@ -15,14 +15,16 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
     CorruptFileError,
     DirectoryExistsError,
     LocationNotFoundError,
     LocationPermissionError,
+    RetryableError,
+    StorageError,
     StoreUnavailableError,
 )
-from airflow_hiveacid.format.errors.tree import ConfigurationError, RetryableError, StorageError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.records.maintenance import Owner

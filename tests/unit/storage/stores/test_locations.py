@@ -8,7 +8,7 @@ import os
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of, locate, open_location
 

@@ -10,9 +10,12 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.requests import InvalidNameError, UnsupportedTableError
-from airflow_hiveacid.format.errors.stores import DirectoryExistsError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    InvalidNameError,
+    StorageError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import TableInfo, TableRef

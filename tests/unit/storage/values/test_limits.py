@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors.requests import TypeMismatchError
+from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.values.column_types import row_type

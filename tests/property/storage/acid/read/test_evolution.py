@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.reading.arrow_scan import TargetFile
 from airflow_hiveacid.reading.request import ReadRequest

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
     CorruptFileError,
     DanglingDeleteError,
     UnsupportedFileError,

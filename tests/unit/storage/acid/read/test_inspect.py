@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import LocationNotFoundError
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
+from airflow_hiveacid.format.errors import LocationNotFoundError, NotEnoughHistoryError
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.storage.acid.read.inspect import InspectedEntry, inspect
 from tests.unit.storage.orc_tables import ids, insert, tombstone, write_acid, write_plain

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import UnsupportedFileError
+from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.reading.orc_fit import judged
 from airflow_hiveacid.reading.request import KeyRange, ReadRequest

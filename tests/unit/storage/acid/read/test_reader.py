@@ -15,9 +15,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError
-from airflow_hiveacid.format.errors.stores import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import (
+    CorruptFileError,
+    StorageError,
+    UnknownColumnError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.read import reader

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.requests import UnknownColumnError
-from airflow_hiveacid.format.errors.stores import (
+from airflow_hiveacid.format.errors import (
     CorruptFileError,
     DanglingDeleteError,
     LocationNotFoundError,
+    NotEnoughHistoryError,
+    UnknownColumnError,
 )
-from airflow_hiveacid.format.errors.versions import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.storage.acid.read import scan as scan_module

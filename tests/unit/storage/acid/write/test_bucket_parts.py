@@ -15,7 +15,7 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList

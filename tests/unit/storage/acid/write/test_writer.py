@@ -16,13 +16,14 @@ from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.errors.requests import (
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    CorruptFileError,
     InvalidNameError,
+    LocationPermissionError,
     TypeMismatchError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.errors.stores import CorruptFileError, LocationPermissionError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type

@@ -14,7 +14,7 @@ import hdfs_native
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import StoreUnavailableError
+from airflow_hiveacid.format.errors import StoreUnavailableError
 from airflow_hiveacid.storage.stores.filesystem import exists, read_bytes
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
 from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import StoreUnavailableError
-from airflow_hiveacid.format.errors.tree import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
 from airflow_hiveacid.storage.stores.given_settings import (
     JAVA_PATTERN,
     bytes_of,

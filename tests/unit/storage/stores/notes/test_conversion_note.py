@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError, DirectoryExistsError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import CorruptFileError, DirectoryExistsError, StorageError
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.storage.stores.notes import conversion_note

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.attempts import AttemptId
-from airflow_hiveacid.format.errors.stores import LedgerRollError
-from airflow_hiveacid.format.errors.tree import StorageError
+from airflow_hiveacid.format.errors import LedgerRollError, StorageError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.errors.stores import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.keeping import (
