@@ -57,9 +57,7 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
     with_row_index,
 )
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
-from airflow_hiveacid.storage.stores.filesystem import (
-    file_errors,
-)
+from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.values.column_types import TypeNode
 
@@ -119,10 +117,10 @@ class CopiedFile:
     key: str | None
 
 
-def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFile | None:
+def copy_flat(work: FlatCopy, uri_of: Callable[[str | None], str]) -> CopiedFile | None:
     """Write one bucket file with row IDs from 0, or return None if there are no rows.
 
-    `new_file` takes the value of the key column and returns the URI of the new file.
+    `uri_of` takes the value of the key column and returns the URI of the new file.
 
     Raises:
         UnsupportedFileError: a flat file has a different layout, so its rows must be decoded to be
@@ -133,7 +131,7 @@ def copy_flat(work: FlatCopy, new_file: Callable[[str | None], str]) -> CopiedFi
     if first is None:
         return None
     key = key_of(first.tail) if work.has_key else None
-    fs, path = open_location(new_file(key))
+    fs, path = open_location(uri_of(key))
     with new_file(fs, path) as out:
         copy = (_PlainCopy if work.identity is None else _AcidCopy)(work, first.tail, out.write)
         for flat_file in itertools.chain([first], filled):
