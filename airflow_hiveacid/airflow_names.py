@@ -33,7 +33,7 @@ from airflow.sdk import BaseOperator  # noqa: E402 - an old Airflow may lack it
 try:
     from airflow.sdk import conf
 except ImportError:  # 3.1
-    from airflow.configuration import conf
+    from airflow.configuration import conf  # type: ignore[assignment]
 
 try:
     from airflow.sdk.exceptions import (
@@ -46,7 +46,7 @@ try:
         TaskDeferred,
     )
 except ImportError:  # 3.1
-    from airflow.exceptions import (
+    from airflow.exceptions import (  # type: ignore[attr-defined, no-redef]
         AirflowException,
         AirflowFailException,
         AirflowNotFoundException,
@@ -59,15 +59,15 @@ except ImportError:  # 3.1
 try:
     from airflow.sdk.listener import get_listener_manager
 except ImportError:  # 3.1
-    from airflow.listeners.listener import get_listener_manager
+    from airflow.listeners.listener import get_listener_manager  # type: ignore[assignment]
 
 try:
     from airflow.sdk.observability import stats
 
     if not hasattr(stats, "incr"):  # 3.2
-        stats = stats.Stats
+        stats = stats.Stats  # type: ignore[assignment]
 except ImportError:  # 3.1
-    from airflow.stats import Stats as stats  # noqa: N813 - the module's name since 3.3
+    from airflow.stats import Stats as stats  # type: ignore[no-redef]  # noqa: N813 - the module's name since 3.3
 
 HAS_RETRY_POLICIES: Final = "retry_policy" in signature(BaseOperator.__init__).parameters
 """Whether Airflow applies retry policies; below 3.3, operators apply theirs."""
@@ -118,7 +118,7 @@ else:  # 3.1, 3.2
         ) -> None:
             self.rules, self.default = list(rules), default
 
-        def evaluate(
+        def evaluate(  # type: ignore[override]
             self,
             exception: BaseException,
             try_number: int,  # noqa: ARG002 - as in Airflow 3.3
