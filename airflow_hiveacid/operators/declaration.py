@@ -5,22 +5,7 @@ fields, the attributes, the checks while Airflow parses a DAG and the fields of 
 come from the signature. The constructor remains a plain function, so Airflow, editors and type
 checkers read its signature as usual.
 
-Example:
-    class HiveAcidConvertOperator(HiveAcidSparkOperator):
-        @declaration
-        def __init__(
-            self,
-            *,
-            table: kinds.Table,
-            to: Annotated[str, one_of(ConversionTarget)],
-            plan_only: kinds.Switch = False,
-            **kwargs: Any,
-        ) -> None:
-            super().__init__(**kwargs)
-            self.take_arguments(locals())
-
-        def build_job(self) -> ConvertSpec:
-            return ConvertSpec(**self.job_arguments())
+`HiveAcidConvertOperator` in `operators/convert.py` is a short example.
 """
 
 from __future__ import annotations
