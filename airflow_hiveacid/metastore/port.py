@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
@@ -23,7 +23,6 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TableRef,
 )
-from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -32,6 +31,9 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.txn_values import OpenTxn, TxnType
+
+if TYPE_CHECKING:  # that module imports Thrift, which takes long, and DAG files import this one
+    from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 
 
 class CatalogPort(Protocol):

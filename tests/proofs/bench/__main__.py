@@ -96,14 +96,18 @@ def _run(options: argparse.Namespace, console: Console) -> None:
 def _report(console: Console) -> None:
     """Print and write the figures of each course that was measured."""
     text = _PAGE.read_text(encoding="utf-8")
-    measured = [course for course in COURSES.values() if course.mark and course.records.exists()]
+    measured = [
+        (course.mark, course)
+        for course in COURSES.values()
+        if course.mark and course.records.exists()
+    ]
     if not measured:
         raise FileNotFoundError(f"{COURSES['sales'].records} is missing: nothing was measured")
-    for course in measured:
+    for mark, course in measured:
         shown = course.shown(course.read(course.records))
         tables, setting = course.grids(shown), Setting.read_beside(course.records)
         _show(tables, console)
-        text = page(text, course.mark, tables, shown, setting)
+        text = page(text, mark, tables, shown, setting)
     _PAGE.write_text(text, encoding="utf-8")
     console.print(f"written into {_PAGE.relative_to(REPOSITORY)}")
 

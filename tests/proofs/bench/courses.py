@@ -251,7 +251,7 @@ def _measure_compactions(options: Options, say: Say) -> Sequence[Finding]:
         for part in options.parts or COMPACTIONS:
             ground.begin_part(part)
             COMPACTIONS[part](ground)
-            findings = merged(findings, ground.findings, [*COMPACTIONS])
+            findings = tuple(merged(findings, ground.findings, [*COMPACTIONS]))
             write_records(options.records, findings)
     setting.write_beside(options.records)
     return findings

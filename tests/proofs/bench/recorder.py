@@ -28,7 +28,7 @@ class _Table(Protocol):
 
 
 _Side = TypeVar("_Side", bound="Readable")
-_Result = TypeVar("_Result", "int", "FlatOrc")
+_Result = TypeVar("_Result", bound="int | FlatOrc")
 _Tables = TypeVar("_Tables", bound="tuple[_Table, ...]")
 
 

@@ -148,8 +148,9 @@ def read_findings(path: Path) -> tuple[Finding, ...]:
 def merged(former: Sequence[_Part], new: Sequence[_Part], order: Sequence[str]) -> list[_Part]:
     """Return the former figures of other parts and the new ones, in the order of the parts."""
     measured = {one.part for one in new}
-    kept = [one for one in former if one.part not in measured]
-    return sorted([*kept, *new], key=lambda one: order.index(one.part))
+    parts = [one for one in former if one.part not in measured]
+    parts += new
+    return sorted(parts, key=lambda one: order.index(one.part))
 
 
 # ---- ratios --------------------------------------------------------------------------------------

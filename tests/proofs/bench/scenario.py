@@ -130,8 +130,12 @@ class Scenario(_Course):
             rows = self.workload.sizes.append_rows
             self._read_in_turn(table.system, flat, rows, {"changes.append": fork.last_changes})
             fork.update()
-            cases = {"changes.update": fork.last_changes, "changes.keys": keys}
-            self._read_in_turn(table.system, flat, self._raised_rows, cases)
+            self._read_in_turn(
+                table.system,
+                flat,
+                self._raised_rows,
+                {"changes.update": fork.last_changes, "changes.keys": keys},
+            )
         fork.drop()
 
     def _read_in_turn(
