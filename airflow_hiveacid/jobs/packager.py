@@ -232,10 +232,6 @@ def private_directory() -> Path:
     return path
 
 
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
-
-
 @contextmanager
 def scratch_errors(directory: str | None = None) -> Iterator[None]:
     """Raise typed errors if the `with` block cannot write to `directory`, by default TMPDIR.
@@ -262,3 +258,7 @@ def _temporary_directory() -> str:
         return tempfile.gettempdir()
     except OSError:
         return "the temporary directory"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -612,7 +612,12 @@ def program(path: Path, said: str, status: int = 0) -> None:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with Java and Spark, which is the path; the metastore is set up well."""
-    monkeypatch.setattr(FakeClient, "config_value", lambda *_: "true")
+    # a server before 4.2, which lacks that setting
+    monkeypatch.setattr(
+        FakeClient,
+        "config_value",
+        lambda _, name, default: default if "smallfiles" in name else "true",
+    )
     directory = tmp_path / "bin"
     program(directory / "java", 'openjdk version "17.0.1" 2021-10-19')
     program(directory / "spark-submit", "Welcome to Spark version 4.1.4")

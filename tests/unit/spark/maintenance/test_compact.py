@@ -168,7 +168,12 @@ def test_a_partition_of_an_unpartitioned_table_is_not_compacted(
             choice=CompactionChoice.MAJOR,
             plan_only=plan_only,
         )
-        job: Any = SimpleNamespace(client=client, spec=None, job_of=lambda _, spec=spec: spec)
+        job: Any = SimpleNamespace(
+            client=client,
+            spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1)),
+            spec=None,
+            job_of=lambda _, spec=spec: spec,
+        )
         with pytest.raises(PartitionNotFoundError, match="has no partition month=1"):
             compact_tables(job)
     assert there(table, "") == before
