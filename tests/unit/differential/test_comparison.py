@@ -19,9 +19,18 @@ from tests.proofs.differential.course import made
 from tests.proofs.differential.engines import GROUPS, ROWS, Refusal, Values, collectable, refusal
 from tests.proofs.differential.expressions import Node
 from tests.proofs.differential.twins import difference
-from tests.proofs.differential.values import BROKEN, Single, of_hive, of_spark, same, trimmed
+from tests.proofs.differential.values import (
+    BROKEN,
+    Single,
+    Value,
+    of_hive,
+    of_spark,
+    same,
+    trimmed,
+)
 
 _PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sql.md"
+_SUM: Final = "hive-sum-beyond-38-digits"
 _COLUMN: Final = Node("atom", "n", "I")
 
 
@@ -142,6 +151,29 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
     )
     assert known.names_of(seen) == ["nan-in-functions"]
     assert known.names_of(replace(seen, arguments=((3.0,),))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ours", "theirs", "entry"),
+    [
+        ("acos", "acos(cast('NaN' AS double))", None, math.nan, "nan-in-functions"),
+        ("asin", "asin(d)", None, 1.0, None),
+        ("NOT", "(NOT (1e10D >= f))", True, False, "nan-in-comparisons"),
+        ("NOT", "(NOT bo)", True, False, None),
+        ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.50x", "decimal-as-text"),
+        ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.60x", None),
+        ("log10", "log10(cast(d AS float))", -0.999999993, -1.0, "float"),
+        ("log10", "log10(f)", -0.999999993, -1.0, None),
+        ("sum", "sum(dx)", Decimal("1.0000000001"), Decimal("1.0000000002"), _SUM),
+        ("sum", "sum(dx)", Decimal("1.0000000001"), Decimal("1.0000000101"), None),
+    ],
+)
+def test_a_difference_is_named_only_by_an_entry_that_explains_it(
+    name: str, text: str, ours: Value, theirs: Value, entry: str | None
+) -> None:
+    kind = "double" if isinstance(theirs, float) else ""
+    seen = Seen(name=name, text=text, row=1, ours=ours, theirs=theirs, our_kind=kind)
+    assert known.names_of(seen) == ([entry] if entry else [])
 
 
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
