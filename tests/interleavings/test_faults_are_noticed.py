@@ -189,9 +189,8 @@ FAULTS: Final = (
             Edit(
                 module=job_ledger,
                 where="Ledger.withdraw",
-                old='delete_file(*open_location(f"{self._root}/{entry_name(entry)}"))',
-                new="[delete_file(*open_location(f'{self._root}/{entry_name(e)}'))"
-                " for e in self.entries(entry.job_key)]",
+                old="self._delete(entry_name(entry))",
+                new="[self._delete(entry_name(e)) for e in self.entries(entry.job_key)]",
             ),
         ),
     ),

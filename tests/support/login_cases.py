@@ -382,9 +382,7 @@ def _another_login(
         server = lab.server(kind, version)
         host = f"{server.config.access.host}:{server.port}"
         return replace(
-            lab.endpoint(
-                "plain", version, None, connect_timeout_s=5.0, terms={"call_timeout_s": 5.0}
-            ),
+            lab.endpoint("plain", version, None, connect_timeout_s=5.0, call_timeout_s=5.0),
             uris=(f"{transport.scheme}://{host}",),
             transport=transport,
             login=login(lab, version),

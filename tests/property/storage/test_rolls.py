@@ -18,7 +18,7 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
-from airflow_hiveacid.storage.stores.notes import job_ledger, version_notes
+from airflow_hiveacid.storage.stores.notes import job_ledger, json_files, version_notes
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -126,10 +126,9 @@ def disturbed(patch: pytest.MonkeyPatch, world: World) -> None:
 
         return act
 
-    for module in (job_ledger, version_notes):
-        patch.setattr(module, "write_new", before("write", write_new))
-        patch.setattr(module, "delete_file", before("delete", delete_file))
-        patch.setattr(module, "read_bytes", before("read", read_bytes))
+    patch.setattr(json_files, "write_new", before("write", write_new))
+    patch.setattr(json_files, "delete_file", before("delete", delete_file))
+    patch.setattr(json_files, "read_bytes", before("read", read_bytes))
     patch.setattr(job_ledger, "_ROLL_AT", 4)
     patch.setattr(job_ledger, "_MERGE_AT", 2)
     patch.setattr(job_ledger, "_FULL_ROLL", 20)
