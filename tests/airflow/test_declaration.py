@@ -106,6 +106,8 @@ def test_the_arguments_of_a_job_are_fields_of_its_spec(name: str) -> None:
     if not dataclasses.is_dataclass(spec):
         return  # the arguments are SQL text, or the task has no job
     fields = {one.name for one in dataclasses.fields(spec)}
+    if hasattr(spec, "of_table"):
+        fields |= {*inspect.signature(spec.of_table).parameters}
     table = cls.argument_table
     assert {one.field or each for each, one in table.items() if one.in_job} <= fields
 
