@@ -87,10 +87,10 @@ def test_the_worker_and_the_driver_raise_the_same_error_for_an_invalid_job(lab4:
         LoadSpec(target="parts", location="file:/nowhere", partition={"day": "a"}),
         LoadSpec(target="parts", location="file:/nowhere", partition={"dya": "a", "month": "1"}),
         RestoreSpec(target="flat", version="version 1"),
-        CompactSpec.of_table("gone"),
-        CompactSpec.of_table("parts", partition="day=a/month=1"),
-        CleanSpec.of_table("flat"),
-        CleanSpec.of_table("parts", partition="day=a/month=1"),
+        CompactSpec.of_table(gone),
+        CompactSpec.of_table(f"{db}.parts", partition="day=a/month=1"),
+        CleanSpec.of_table(f"{db}.flat"),
+        CleanSpec.of_table(f"{db}.parts", partition="day=a/month=1"),
         ChangeFeedSpec(target="gone", location="file:/nowhere"),
         CreateAsSpec(target="new", source=SourceSpec(table=gone)),
         ConvertSpec(target="gone", to=ConversionTarget.FLAT),
@@ -104,7 +104,7 @@ def test_the_worker_and_the_driver_raise_the_same_error_for_an_invalid_job(lab4:
     ]
     jobs = [
         job
-        if isinstance(job, TransactionSpec)
+        if isinstance(job, TransactionSpec | CompactSpec | CleanSpec)
         else dataclasses.replace(job, target=f"{db}.{job.target}")
         for job in jobs
     ]
