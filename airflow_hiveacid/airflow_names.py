@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 _OLDEST: Final = (3, 1)
-_FOUND: Final = version("apache-airflow-core")
+
+try:
+    _FOUND: Final = version("apache-airflow-core")
+except PackageNotFoundError:  # Airflow 2
+    _FOUND = version("apache-airflow")  # type: ignore[misc]
 
 if tuple(int(part) for part in _FOUND.split(".")[:2]) < _OLDEST:
     raise ConfigurationError(

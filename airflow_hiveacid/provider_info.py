@@ -239,17 +239,17 @@ def _bound_fields() -> dict[str, Any]:
         "connect_timeout_s": {
             "label": "Connect time-out (s)",
             "description": "Longest wait for one server to accept a connection",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": CONNECT_TIMEOUT_S},
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CONNECT_TIMEOUT_S)},
         },
         "call_timeout_s": {
             "label": "Call time-out (s)",
             "description": "Longest time for one call, until its whole answer has arrived",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": CALL_TIMEOUT_S},
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(CALL_TIMEOUT_S)},
         },
         "lock_timeout_s": {
             "label": "Lock time-out (s)",
             "description": "Longest wait for a table's locks; with 0, a job does not wait",
-            "schema": {"type": ["number", "null"], "minimum": 0, "default": LOCK_TIMEOUT_S},
+            "schema": {"type": ["number", "null"], "minimum": 0, "default": int(LOCK_TIMEOUT_S)},
         },
     }
 

@@ -160,8 +160,10 @@ def _tables(client: MetastorePort, spec: CompactSpec, run: TablesPlan) -> list[T
     If a job of many tables serves the queue, return only tables with entries to serve or to end.
     """
     only = _queued_tables(client, spec, run) if _is_by_queue(spec) else None
+    # If the only table needs no compaction, it does not matter whether its files can be written.
+    check = check_insertable if run.is_of_table else _check_compactable
     tables = []
-    for table in matching_tables(client, spec.tables, _check_compactable, run, only=only):
+    for table in matching_tables(client, spec.tables, check, run, only=only):
         try:
             why_not = why_turned_off(table, spec)
         except Exception as error:  # one table must not stop the others
@@ -219,6 +221,8 @@ def _facts(
 
     def prepared(own: MetastorePort, table: TableInfo) -> list[CompactionFacts]:
         if str(table.ref) in run.skipped:
+            if spec.partition is not None:
+                partitions_of(own, table, spec.partition)  # a missing one is an error all the same
             if not spec.plan_only:
                 end_dead_entries(own, table.ref)
             return []

@@ -109,14 +109,17 @@ class TablesRun:
         at_once: int = MOST_AT_ONCE,
     ) -> list[tuple[_P, _R]]:
         """Call `work` on every piece; return the pieces that succeeded, each with its result."""
-        results = each_piece(
-            client,
-            pieces,
-            work,
-            at_once=at_once,
-            name=lambda piece: where(piece).name,
-            raises=self.is_of_table and len(pieces) == 1,
-        )
+        results: list[_R | HiveAcidError]
+        if self.is_of_table and len(pieces) == 1 and self.partitions <= 1:
+            # In this thread, so that Airflow's time-out interrupts it. Other errors are raised.
+            try:
+                results = [work(client, pieces[0])]
+            except HiveAcidError as error:
+                results = [error]
+        else:
+            results = each_piece(
+                client, pieces, work, at_once=at_once, name=lambda piece: where(piece).name
+            )
         succeeded: list[tuple[_P, _R]] = []
         for piece, result in zip(pieces, results, strict=True):
             if isinstance(result, HiveAcidError):

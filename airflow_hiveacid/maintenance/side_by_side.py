@@ -46,21 +46,19 @@ ENDS_ALL: Final = (CompactionCancelledError, FencedError, TaskKilledError)
 log = logging.getLogger("hiveacid")
 
 
-def each_piece(  # noqa: PLR0913 -- the work, its pieces, and how to report it
+def each_piece(
     client: MetastorePort,
     pieces: Sequence[_P],
     work: Callable[[MetastorePort, _P], _R],
     *,
     at_once: int,
     name: Callable[[_P], str],
-    raises: bool = False,
 ) -> list[_R | HiveAcidError]:
     """Call `work` on every piece; return each piece's result or error, in order.
 
     After an error of `ENDS_ALL`, no further piece is started. The same applies if the metastore
     does not answer for many pieces in a row, because each of the others would wait for it, too. The
-    pieces that were not started get the same error. `name` names a piece in the log. If `raises` is
-    true, an error that is not ours is raised.
+    pieces that were not started get the same error. `name` names a piece in the log.
     """
     # A pool's queue of millions of pieces would take gigabytes, so each thread takes the next one.
     queue = _Left(range(len(pieces)))
@@ -79,8 +77,6 @@ def each_piece(  # noqa: PLR0913 -- the work, its pieces, and how to report it
                     results[number] = error
                     results.update(dict.fromkeys(queue.ended_by(error), error))
                 except Exception as error:  # one piece must not end the others
-                    if raises:
-                        raise
                     log.exception("%s failed", name(pieces[number]))
                     results[number] = typed(error)
 

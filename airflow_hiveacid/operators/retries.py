@@ -168,7 +168,8 @@ class PolicyRetries:
             yield
         except Exception as error:
             if self.retry_policy.evaluate(error, 0, 0).action is RetryAction.FAIL:
-                raise AirflowFailException(str(error)) from error
+                text = "\n".join((str(error), *getattr(error, "__notes__", ())))
+                raise AirflowFailException(text) from error
             raise
         finally:
             self._is_policy_applied = False

@@ -269,7 +269,14 @@ def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
         return None
     if _is_off(value):
         return Off.OFF
-    return GivenThresholds(delta_ratio=number(value, argument)).delta_ratio
+    try:
+        ratio = float(value)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"{argument} must be a number above 0 and at most 1, such as 0.1 for 10 %, found"
+            f" {value!r}"
+        ) from None
+    return GivenThresholds(delta_ratio=ratio).delta_ratio
 
 
 def also_when(value: Mapping[str, float | str] | str | None, argument: str) -> dict[str, Any]:

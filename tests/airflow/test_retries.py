@@ -7,7 +7,11 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import errors as public
-from airflow_hiveacid.airflow_names import ExceptionRetryPolicy, RetryAction
+from airflow_hiveacid.airflow_names import (
+    AirflowFailException,
+    ExceptionRetryPolicy,
+    RetryAction,
+)
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.results import ExitCode as JobExitCode
@@ -115,3 +119,16 @@ def test_the_retry_policy_can_be_serialised_and_read_back() -> None:
     again = ExceptionRetryPolicy.deserialize(policy.serialize())
     error = errors.rebuild("WriteConflictError", "text")
     assert again.evaluate(error, 1, 3) == policy.evaluate(error, 1, 3)
+
+
+def test_below_airflow_3_3_an_error_that_no_retry_helps_keeps_its_notes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = HiveAcidDeleteOperator(task_id="d", table="db.t", where="id = 1")
+    error = errors.rebuild("TableNotFoundError", "table db.t does not exist")
+    error.add_note("in statements[2]")
+    monkeypatch.setattr(task, "_is_policy_applied", False)
+    with pytest.raises(AirflowFailException, match="does not exist\nin statements") as caught:  # noqa: SIM117
+        with task.applied_policy():
+            raise error
+    assert caught.value.__cause__ is error

@@ -7,6 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - the codec reads hints at ru
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.parameters import (
     Parameter,  # noqa: TC001 - the codec reads hints at run time
 )
@@ -67,6 +68,11 @@ class TablesSpec:
     partition: str | None = None
     is_of_table: bool = False
     plan_only: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a pattern in place of the only table's name."""
+        if self.is_of_table:
+            TableRef.parse(self.target)
 
     @classmethod
     def of_table(cls, target: str, **fields: Any) -> Self:  # noqa: ANN401 - other fields of the spec

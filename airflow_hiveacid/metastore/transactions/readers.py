@@ -9,9 +9,9 @@ records, so readers are identified by their locks. In case of doubt, a transacti
 * without locks, because it may already have its snapshot and take locks later. Examples are
   streaming batches, replication, and readers that never take locks.
 * with locks only on other tables, unless its client is Hive, Trino or this provider. Queries of
-Hive
-  and jobs of this provider request all their locks at once, and Trino locks a table before it takes
-  its snapshot of it. Others, such as spark-acid, take one snapshot and then lock table by table.
+  Hive and jobs of this provider request all their locks at once, and Trino locks a table before it
+  takes its snapshot of it. Others, such as spark-acid, take one snapshot and then lock table by
+  table.
 * of another client, if the metastore's configuration enables reads without locks
   (`hive.acid.lockless.reads.enabled` of Hive 4). Then only locks of this provider show what is
   read.

@@ -24,6 +24,7 @@ from airflow_hiveacid.maintenance.results import compaction_result
 from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.spark.maintenance.compact import Compactor
 from airflow_hiveacid.spark.maintenance.shared_notes import SharedNotes
+from airflow_hiveacid.storage.plain.fitness import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 
@@ -67,6 +68,7 @@ def _notes_of_writable(job: JobContext, run: TablesPlan) -> dict[TableRef, Share
     notes: dict[TableRef, SharedNotes] = {}
     for table in {facts.table.ref: facts.table for facts, _ in run.due}.values():
         try:
+            check_files_writable(table)
             check_publishable(table.ref, table.location)
             check_writable(table.location)
             job.policy_of(table)

@@ -1,9 +1,9 @@
 """Store settings that Python clients need in every process, taken from Spark's configuration.
 
-The driver reads the settings once from its Hadoop configuration (`spark.store_settings`). Python
-workers read the settings from an environment variable. Only settings with the names below are
-passed. None of the passed settings is secret. The settings take precedence over `core-site.xml` and
-`hdfs-site.xml` in HADOOP_CONF_DIR.
+The driver reads the settings once from its Hadoop configuration (`spark.engine.store_settings`).
+Python workers read the settings from an environment variable. Only settings with the names below
+are passed. None of the passed settings is secret. The settings take precedence over `core-site.xml`
+and `hdfs-site.xml` in HADOOP_CONF_DIR.
 
 Example:
     >>> own = {"fs.s3a.endpoint": "http://s3", "fs.s3a.secret.key": "x", "fs.s3a.access.key": "y"}

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
@@ -36,6 +39,13 @@ def test_the_targets_of_a_program_are_the_tables_that_it_writes() -> None:
         ("d.t",),
         False,
     )
+
+
+@pytest.mark.parametrize("name", ["d.*", "d.t?", "d.[ab]"])
+def test_a_pattern_is_no_name_of_the_only_table(name: str) -> None:
+    with pytest.raises(InvalidNameError):
+        CleanSpec.of_table(name)
+    assert CleanSpec(tables=(name,)).tables == (name,)
 
 
 def test_differences_between_two_transactions_are_named_by_statement() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     MetastoreVersionError,
     NotTransactionalError,
+    PartitionNotFoundError,
     PartitionsFailedError,
     StorageError,
     TableNotFoundError,
@@ -709,6 +712,58 @@ def test_a_table_named_without_a_wildcard_must_have_writable_files(
     with pytest.raises(UnsupportedTableError, match="cannot write"):
         warehouse.compact("default.a")
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
+
+
+def test_files_of_the_only_table_must_be_writable_only_if_they_are_written(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("a", 3)
+    warehouse.table("new", 0)
+
+    def check(table: TableInfo) -> None:
+        raise UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
+
+    for where in (compaction_planner, module):
+        monkeypatch.setattr(where, "check_files_writable", check)
+    alone = partial(warehouse.compact, "default.a", is_of_table=True)
+    assert alone(plan_only=True).status is JobStatus.PLANNED
+    new = warehouse.compact("default.new", is_of_table=True)
+    assert new.status is JobStatus.NOTHING_TO_DO
+    with pytest.raises(UnsupportedTableError, match="cannot write"):
+        alone()
+    assert there(table, "base_") == []
+
+
+def test_a_missing_partition_is_an_error_even_if_automatic_compaction_is_turned_off(
+    warehouse: Warehouse,
+) -> None:
+    table = warehouse.partitioned("a", ["1"])
+    off = {**table.parameters, NO_AUTO_COMPACTION: "true"}
+    warehouse.client.server.tables[table.ref] = replace(table, parameters=off)
+    alone = partial(warehouse.compact, "default.a", is_of_table=True)
+    for plan_only in (True, False):
+        assert [one["done"] for one in outcomes(alone(partition="day=1", plan_only=plan_only))] == [
+            False
+        ]
+        with pytest.raises(PartitionNotFoundError, match="no partition day=2"):
+            alone(partition="day=2", plan_only=plan_only)
+
+
+def test_only_the_work_on_one_table_is_interrupted_in_the_tasks_own_thread(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.table("a", 3)
+    threads: list[bool] = []
+    read_facts = compaction_planner.read_facts
+
+    def observed(*given: Any) -> Any:  # noqa: ANN401 - as read_facts
+        threads.append(threading.current_thread() is threading.main_thread())
+        return read_facts(*given)
+
+    monkeypatch.setattr(compaction_planner, "read_facts", observed)
+    warehouse.compact("default.a", is_of_table=True, plan_only=True)
+    warehouse.compact("default.a", plan_only=True)
+    assert threads == [True, False]
 
 
 def test_a_limit_of_bytes_selects_the_highest_scores_and_at_least_one_table(
