@@ -22,6 +22,16 @@ def test_a_process_name_with_blanks_and_parentheses_is_parsed() -> None:
     assert Process.parse(stat) == Process(pid=42, parent=7, cpu_seconds=10.0, waited_seconds=7.0)
 
 
+def test_a_process_tree_contains_its_root_and_all_descendants() -> None:
+    processes = {
+        pid: Process(pid=pid, parent=parent, cpu_seconds=0.0, waited_seconds=0.0)
+        for pid, parent in ((1, 0), (2, 1), (3, 2), (4, 1), (5, 4))
+    }
+    assert tree(2, processes) == {2, 3}
+    assert tree(1, processes) == {1, 2, 3, 4, 5}
+    assert tree(9, processes) == set()
+
+
 def test_the_cpu_seconds_of_a_finished_child_are_included() -> None:
     before = cpu_seconds(os.getpid())
     work = "import time\nwhile time.process_time() < 0.3: pass"

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from tests.proofs.bench.cliffs.rows import (
+    day_names,
+    is_deleted,
+    long_texts,
+    wide_columns,
+    wide_rows,
+)
 from tests.proofs.bench.compaction.readers import Progress, require_whole_writes
 from tests.proofs.bench.courses import COURSES
 from tests.proofs.bench.data import Sizes, Sums, generate
@@ -18,7 +30,7 @@ from tests.proofs.bench.queries import QUERIES, STAMPED
 from tests.proofs.bench.recorder import Fingerprint, WrongRowsError, require_same, require_sums
 from tests.proofs.bench.records import FLAT, OURS, SPARK, Finding, Record, merged, pairs
 from tests.proofs.bench.report import cliff_grids, finding_grids, sales_grids
-from tests.proofs.bench.sales import sales
+from tests.proofs.bench.sales import COLUMNS, STAMPED_COLUMNS, money, sales
 
 SETTING = Setting(
     cores=2,
@@ -189,7 +201,7 @@ def test_a_page_changes_only_between_its_markers(name: str) -> None:
     assert written.endswith("\nafter\n")
     assert "old\n" not in written
     assert "2 cores and 24 GiB" in written
-    assert all(grid.title in written for grid in grids)
+    assert all(grid.markdown() in written for grid in grids)
     assert "Other programs used 25% of all CPU time meanwhile." in written or name != "compaction"
     assert show(written) == written
 
@@ -240,12 +252,66 @@ def test_the_median_of_the_runs_is_compared_with_what_is_asked() -> None:
         ("the case of major", "at most 0.25 CPU s", "0.5 CPU s", "no", ""),
         ("the case of hours", "", "1,234 CPU s", "", ""),
     )
+    assert "| the case of major | at most 0.25 CPU s | 0.5 CPU s | no |  |" in grid.markdown()
 
 
 def test_the_same_seed_generates_the_same_sales_and_a_different_seed_does_not() -> None:
     keys = np.arange(100)
     assert sales(keys, "a", 1).equals(sales(keys, "a", 1))
     assert not sales(keys, "a", 1).equals(sales(keys, "a", 2))
+
+
+def test_two_additional_columns_do_not_change_the_other_columns() -> None:
+    drawn = sales(np.arange(1_000), "types")
+    assert drawn.select([c.name for c in COLUMNS]).equals(
+        sales(np.arange(1_000), "types", columns=COLUMNS)
+    )
+    assert [c.name for c in STAMPED_COLUMNS if c not in COLUMNS] == ["sold_at", "grade"]
+    assert drawn["sold_at"].type == pa.timestamp("us")
+    day = pc.floor_temporal(drawn["sold_at"], unit="day").cast(pa.date32())
+    assert day.equals(drawn["sold_on"])
+
+
+def test_positive_and_negative_cents_become_exact_decimals() -> None:
+    values = money(np.array([0, 1, -1, 9_999_999_999, -250], dtype=np.int64)).to_pylist()
+    assert values == [Decimal(t) for t in ("0.00", "0.01", "-0.01", "99999999.99", "-2.50")]
+
+
+def test_a_base_too_small_for_its_batches_is_refused() -> None:
+    with pytest.raises(ValueError, match="10000 or more"):
+        Sizes(rows=500)
+
+
+@pytest.mark.parametrize("scale", [0, 1.5])
+def test_a_scale_of_zero_or_above_one_is_refused(scale: float) -> None:
+    options: Any = SimpleNamespace(scale=scale)
+    with pytest.raises(ValueError, match="scale"):
+        COURSES["cliffs"].measure(options, print)
+
+
+def test_one_row_is_deleted_in_each_partition_of_a_hundred_rows() -> None:
+    assert is_deleted(np.arange(1_000)).reshape(10, 100).sum(axis=1).tolist() == [1] * 10
+
+
+def test_the_requested_number_of_different_days_is_generated() -> None:
+    assert day_names(3) == ["2000-01-01", "2000-01-02", "2000-01-03"]
+    assert len(set(day_names(10_000))) == 10_000
+
+
+def test_wide_rows_have_all_columns_and_long_texts_have_the_requested_length() -> None:
+    columns = wide_columns(100)
+    assert wide_rows(columns, 7).column_names == [c.name for c in columns]
+    assert len({c.name for c in columns}) == 100
+    texts = list(long_texts(150, 1_000))
+    assert [t.num_rows for t in texts] == [100, 50]
+    assert {len(text) for t in texts for text in t["text"].to_pylist()} == {1_000}
+
+
+def test_an_existing_workload_is_not_generated_again(tmp_path: Path) -> None:
+    workload = generate(tmp_path, Sizes(rows=10_000))
+    before = {file: file.stat().st_mtime_ns for file in workload.folder.rglob("*.parquet")}
+    assert generate(tmp_path, Sizes(rows=10_000)) == workload
+    assert before == {file: file.stat().st_mtime_ns for file in before}
 
 
 def test_an_incomplete_workload_is_generated_again(tmp_path: Path) -> None:

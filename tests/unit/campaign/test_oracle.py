@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -12,7 +13,7 @@ from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from tests.proofs.campaign.errands import litter, proves, stored_rows
 from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge
-from tests.proofs.campaign.plans import SPAN, Action, Choice, Plan, Table
+from tests.proofs.campaign.plans import PARTITIONS, SPAN, Action, Choice, Plan, Table, draw
 from tests.proofs.campaign.polls import (
     Past,
     Poll,
@@ -157,6 +158,24 @@ def test_two_changes_with_the_same_write_id_are_a_violation() -> None:
     doubled = {**COMMITS, 3: Commit(number=3, write_id=3, told_at=3.0)}
     (violation,) = judge(History(plans=PLANS, commits=doubled), [], {}.__getitem__)
     assert "write ID 3 was answered for 2 changes" in violation.detail
+
+
+def test_drawn_changes_only_touch_rows_of_earlier_changes_to_the_same_table() -> None:
+    drawn: list[Plan] = []
+    for number in range(1, 400):
+        plan = draw(Random(f"7/{number}"), number=number, confirmed=drawn)
+        assert all(row_id // SPAN == number for row_id, _ in plan.fresh)
+        earlier = {p.number for p in drawn if p.table is plan.table}
+        assert {row_id // SPAN for row_id, _ in plan.known} <= earlier
+        if plan.choice:
+            assert plan.choice.number in earlier
+        if plan.action is Action.OVERWRITE and plan.partition is not None:
+            assert {row_id % PARTITIONS for row_id, _ in plan.fresh} == {plan.partition}
+        drawn.append(plan)
+    # A table with buckets cannot be rebalanced.
+    possible = {(t, a) for t in Table for a in Action} - {(Table.BUCKETED, Action.REBALANCE)}
+    assert {(p.table, p.action) for p in drawn} == possible
+    assert drawn[-1] == draw(Random("7/399"), number=399, confirmed=drawn[:-1])
 
 
 def test_polls_and_rows_are_read_back_unchanged_and_cut_lines_are_ignored(tmp_path: Path) -> None:

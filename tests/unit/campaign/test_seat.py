@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -140,6 +140,45 @@ def test_the_job_of_a_killed_driver_is_retried_with_the_same_job_key(tmp_path: P
     assert place.troubles == []
 
 
+def test_a_driver_is_not_killed_before_the_job_of_its_doom(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.KILL, after_jobs=1))
+    place.pass_to(1.0)
+    place.pass_to(10.0)
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(11.0)
+    place.pass_to(13.1)
+    assert place.processes[0].done_to == ["kill"]
+    assert sorted(place.changes.commits) == [1]
+
+
+def test_an_aimed_kill_waits_for_the_first_job_that_reaches_the_step(tmp_path: Path) -> None:
+    aimed = Doom(blow=Blow.KILL, after_jobs=0, delay_s=0.1, lasts_s=30.0, aim="published")
+    place = Place(tmp_path, aimed)
+    place.pass_to(1.0)
+    place.pass_to(20.0)
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(21.0)
+    assert place.last.done_to == []
+    place.last.steps_taken.append("published")
+    place.pass_to(22.0)
+    place.pass_to(22.2)
+    assert place.processes[0].done_to == ["kill"]
+    assert place.record.kills_at == {"writer: published": 1}
+
+
+def test_a_driver_that_is_idle_at_its_time_is_killed_in_its_next_job(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.KILL))
+    place.pass_to(1.0)
+    place.changes.is_open = False
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(10.0)
+    assert place.last.done_to == []
+    place.changes.is_open = True
+    place.pass_to(11.0)
+    place.pass_to(11.6)
+    assert place.processes[0].done_to == ["kill"]
+
+
 def test_a_frozen_driver_is_thawed_and_continues_with_its_own_job(tmp_path: Path) -> None:
     place = Place(tmp_path, end(Blow.FREEZE))
     place.pass_to(1.0)
@@ -154,6 +193,14 @@ def test_a_frozen_driver_is_thawed_and_continues_with_its_own_job(tmp_path: Path
     assert AttemptId.parse(place.last.spec().attempt).try_number == 2
     assert len(place.processes) == 1
     assert place.troubles == []
+
+
+def test_a_driver_can_be_killed_while_it_is_frozen(tmp_path: Path) -> None:
+    place = Place(tmp_path, end(Blow.FREEZE_AND_KILL))
+    for now in (1.0, 3.1, 33.2):
+        place.pass_to(now)
+    assert place.processes[0].done_to == ["freeze", "kill"]
+    assert place.record.counts["kills"] == 1
 
 
 def test_a_replaced_driver_is_thawed_while_its_successor_runs(tmp_path: Path) -> None:
@@ -184,6 +231,29 @@ def test_a_commit_by_both_a_replaced_driver_and_its_successor_is_a_violation(
     zombie.answer(JobStatus.COMMITTED, write_id=1)
     place.pass_to(33.2)
     assert place.troubles == ["doubled"]
+
+
+@pytest.mark.parametrize("aim", [None, "staged"])
+def test_a_driver_that_is_frozen_repeatedly_is_thawed_at_the_end(
+    tmp_path: Path, aim: str | None
+) -> None:
+    place = Place(tmp_path, replace(end(Blow.STUTTER), aim=aim))
+    for tenth in range(400):
+        place.pass_to(tenth / 10)
+    assert place.last.done_to.count("freeze") > 10
+    assert place.last.done_to[-1] == "thaw"
+    assert place.record.counts["blow stutter"] == 1
+
+
+@pytest.mark.parametrize("blow", [Blow.FREEZE, Blow.STUTTER])
+def test_a_driver_that_survives_a_blow_gets_the_next_blow(tmp_path: Path, blow: Blow) -> None:
+    place = Place(tmp_path, end(blow), end(Blow.KILL))
+    for now in (1.0, 3.1, 33.2):
+        place.pass_to(now)
+    place.last.answer(JobStatus.COMMITTED)
+    place.pass_to(34.0)
+    place.pass_to(36.1)
+    assert place.processes[0].done_to[-1] == "kill"
 
 
 @pytest.mark.parametrize(
@@ -265,3 +335,15 @@ def test_a_compactor_serves_each_request_that_it_has_made(record: Record) -> Non
     assert choices[False, CompactionChoice.AUTO]
     assert {job.choice for job in jobs if job.is_of_table} == set(CompactionChoice)
     assert set(requested) == {"db.bucketed None", *(f"db.parted p={n}" for n in range(4))}
+
+
+def test_a_cleaner_cleans_one_table_or_all(record: Record) -> None:
+    jobs = jobs_of(Upkeep(1, "db", record, cleans=True))
+    assert {job.target for job in jobs} == {"db.parted", "db.bucketed", "db.*"}
+
+
+def test_a_cleaner_cancels_compactions_of_both_tables_but_not_always(record: Record) -> None:
+    cancelled: list[str] = []
+    jobs = jobs_of(Upkeep(1, "db", record, cleans=True, cancel=cancelled.append))
+    assert 0 < len(cancelled) < len(jobs)
+    assert set(cancelled) == {"db.parted", "db.bucketed"}

@@ -1,4 +1,4 @@
-"""The table of what runs where."""
+"""The table of what runs where, and the command, as far as it starts nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.proofs.clusters import __main__ as command
 from tests.proofs.clusters.cells import FAILED, NOT_RUN, RAN, Cell, keep, page_of, read
 from tests.proofs.clusters.lives import Lives
 
@@ -77,3 +78,22 @@ def test_no_test_runs_for_words_that_no_test_name_can_contain(
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it was run"))
     assert list(Lives(area="a", version="1", tests=("t",)).cells(tmp_path, "S3; disk")) == []
+
+
+def test_without_an_area_all_areas_run_and_an_unknown_area_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    areas: list[str] = []
+
+    def try_one(area: str, _place: Path, _only: str) -> list[Cell]:
+        areas.append(area)
+        return [cell(area, "one")]
+
+    monkeypatch.setattr(command, "_try", try_one)
+    monkeypatch.setattr(command, "drop_others", lambda *_: None)
+    assert command.main([]) == 0
+    assert {"logins", "hdfs", "s3", "yarn"} <= set(areas)
+    assert command.main(["s3"]) == 0
+    assert areas[-1] == "s3"
+    with pytest.raises(SystemExit):
+        command.main(["moon"])

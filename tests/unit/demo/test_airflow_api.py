@@ -25,7 +25,7 @@ RUN = {
 
 
 class Page(BaseHTTPRequestHandler):
-    """A page with 250 runs of one DAG; it remembers what it was asked."""
+    """A page with 250 runs of one DAG and one result; it remembers what it was asked."""
 
     asked: list[tuple[str, str, object]]
     failures = 0
@@ -44,6 +44,8 @@ class Page(BaseHTTPRequestHandler):
             begin, limit = int(query["offset"]), int(query["limit"])
             rows = [{**RUN, "dag_run_id": f"r{n}"} for n in range(250)][begin : begin + limit]
             return self._answer(200, {"dag_runs": rows, "total_entries": 250})
+        if "/taskInstances/merge/" in address.path:
+            return self._answer(200, {"value": {"rows": 3}})
         return self._answer(404, {"detail": "nothing here"})
 
     def _refuse(self) -> None:
@@ -105,6 +107,17 @@ def test_all_pages_of_a_long_list_are_read(api: AirflowApi) -> None:
     assert [run.run_id for run in runs] == [f"r{n}" for n in range(250)]
     assert runs[0].day == date(2013, 1, 2)
     assert runs[0].is_over
+
+
+def test_the_api_client_logs_in_only_once(api: AirflowApi, page: type[Page]) -> None:
+    api.runs("d")
+    api.runs("d")
+    assert [path for _, path, _ in page.asked] == ["/auth/token"]
+
+
+def test_the_result_of_a_task_without_an_xcom_is_none(api: AirflowApi) -> None:
+    assert api.result("d", "r1", "merge") == {"rows": 3}
+    assert api.result("d", "r1", "other") is None
 
 
 def test_a_refused_call_raises_an_error_with_its_path_and_status(api: AirflowApi) -> None:

@@ -46,6 +46,13 @@ def test_no_column_of_the_key_is_superfluous(flights: pa.Table, left_out: str) -
     assert distinct(flights, fewer) < flights.num_rows
 
 
+def test_a_delete_has_only_the_key_columns(flights: pa.Table) -> None:
+    deletes = of_op(changes_of(flights, DAY), "D").drop_columns("op")
+    others = [name for name in deletes.column_names if name not in KEY]
+    assert deletes.num_rows == 11
+    assert all(deletes[name].null_count == 11 for name in others)
+
+
 def test_each_key_occurs_only_once_in_a_batch(flights: pa.Table) -> None:
     for day in first_days(31):
         batch = changes_of(flights, day)

@@ -47,3 +47,14 @@ def test_at_most_ten_different_rows_are_listed() -> None:
     assert said.getvalue().count("missing") == 10
     assert "{'row': [3]}" in said.getvalue()
     assert "2 more rows" in said.getvalue()
+
+
+def test_the_log_shows_the_beginning_and_end_of_each_step() -> None:
+    report, said = report_of(100)
+    with report.step("merging"):
+        report.tell("found [red] in a name")
+    begun, told, ended = said.getvalue().splitlines()
+    assert "merging ..." in begun
+    assert "found [red] in a name" in told
+    assert "done merging" in ended
+    assert [step.name for step in report.steps] == ["merging"]

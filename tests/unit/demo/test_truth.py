@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,11 @@ from demo.truth import Truth
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Truth]:
     with Truth(tmp_path_factory.mktemp("truth")) as opened:
         yield opened
+
+
+def test_opening_the_expected_rows_leaves_no_file(tmp_path: Path) -> None:
+    with Truth(tmp_path):
+        assert not any(tmp_path.iterdir())
 
 
 def test_after_14_runs_14_days_have_departed_and_the_next_day_is_planned(truth: Truth) -> None:

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import types as T
 
 from airflow_hiveacid.sql.expressions.functions import COMPARED
-from tests.proofs.differential import known, report, statements
+from tests.proofs.differential import known, report, rows, statements
 from tests.proofs.differential.cases import Case, Outcome, Pair, Seen, blamed
 from tests.proofs.differential.catalogue import AGGREGATES, EXPRESSIONS, NOT_ASKED, windows
 from tests.proofs.differential.course import made
 from tests.proofs.differential.engines import GROUPS, ROWS, Refusal, Values, collectable, refusal
-from tests.proofs.differential.expressions import Node
+from tests.proofs.differential.expressions import Dice, Node, lines
 from tests.proofs.differential.twins import difference
 from tests.proofs.differential.values import (
     BROKEN,
@@ -184,6 +184,14 @@ def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
     assert "2 rows here, 1 in Hive" in difference([[1], [1]], [[1]])
 
 
+def test_each_line_of_the_catalogue_becomes_a_complete_expression() -> None:
+    dice = Dice(random.Random(1), lines(EXPRESSIONS))
+    for line in [*lines(EXPRESSIONS), *lines(AGGREGATES), *lines(windows())]:
+        text = dice.expression(line, 2).text
+        assert text
+        assert not re.search(r"\{[A-Za-z]\}", text)
+
+
 def test_the_same_seed_generates_the_same_expressions_and_statements() -> None:
     assert [c.text for c in made(120, 3)] == [c.text for c in made(120, 3)]
     assert [c.text for c in made(120, 3)] != [c.text for c in made(120, 4)]
@@ -196,6 +204,20 @@ def test_a_refusal_by_this_provider_is_recorded_as_ours() -> None:
     assert found is not None
     assert found.by == "us"
     assert refusal("upper(s)") is None
+
+
+def test_every_kind_of_statement_is_generated() -> None:
+    writer = statements.Writer(random.Random(2))
+    assert {writer.statement().kind for _ in range(300)} == {
+        *("join", "subquery", "window", "set operation", "groups", "lateral", "with"),
+        *("update", "delete", "merge", "insert", "overwrite"),
+    }
+
+
+def test_the_query_for_the_source_table_selects_each_of_its_rows() -> None:
+    first, *others = rows.select_rows().split(" UNION ALL ")
+    assert first.startswith("SELECT 1, cast(1 AS int)")
+    assert len(others) + 1 == rows.COUNT
 
 
 def test_the_table_of_differences_in_the_documentation_matches_the_known_entries() -> None:

@@ -16,6 +16,7 @@ from tests.proofs.matrix.kinds import (
     OURS,
     READERS,
     TRINO,
+    WRITERS,
 )
 from tests.proofs.matrix.records import Answers, Life, Record, Taken, Wrong, read, write
 from tests.proofs.matrix.report import MARK, PAGE, SUPPORT, page_lines, support_lines
@@ -36,6 +37,15 @@ def test_both_pages_match_the_record() -> None:
     record = read()
     assert between(SUPPORT.read_text(), MARK) == "\n".join(support_lines(record))
     assert between(PAGE.read_text(), MARK) == "\n".join(page_lines(record))
+
+
+def test_the_page_has_a_line_for_every_kind_and_engine_even_without_a_run() -> None:
+    page = [*page_lines(Record(lives=(life(),)))]
+    table = [line for line in page if line.startswith("| ")]
+    assert len(table) == 2 + len(KINDS) * len(WRITERS)
+    assert sum("no run had it yet" in line for line in page) == 1
+    assert "2 of 2" in table[2]
+    assert "2 of 2" not in table[3]
 
 
 def test_our_readers_returned_the_right_rows_after_every_recorded_step() -> None:

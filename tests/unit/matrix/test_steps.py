@@ -25,7 +25,7 @@ from tests.proofs.matrix.kinds import (
     Kind,
     Row,
 )
-from tests.proofs.matrix.life import NotHereError, Step
+from tests.proofs.matrix.life import LOAD, NotHereError, Step, life
 from tests.proofs.matrix.readers import NotReadHereError, as_rows
 from tests.proofs.matrix.records import Answers, Life, Taken, Wrong
 
@@ -108,6 +108,25 @@ def test_only_an_engine_with_wrong_rows_after_the_last_step_counts_as_blind() ->
     assert _blind(one) == set()
     one.taken = [Taken(step=name, asked=OURS, done_by=OURS) for name in ("INSERT", "DELETE")]
     assert _blind(one) == {OURS, TRINO}
+
+
+def test_only_steps_other_than_inserts_and_new_columns_depend_on_existing_rows() -> None:
+    names = [step.name for step in life(KINDS[0]) if step.needs_rows]
+    assert [name for name in names if "INSERT" in name or "COLUMNS" in name] == []
+    assert len(names) == 8
+
+
+def test_kinds_with_loaded_files_get_some_rows_with_load_data() -> None:
+    (kind,) = [kind for kind in KINDS if kind.loaded]
+    calls: list[tuple[str, int]] = []
+    writer: Any = SimpleNamespace(
+        load=lambda rows: calls.append(("load", len(rows))),
+        insert=lambda rows: calls.append(("insert", len(rows))),
+    )
+    for step in life(kind):
+        if step.name.startswith((LOAD, "INSERT into")):
+            step.act(writer)
+    assert calls == [("load", 20), ("load", 10), ("insert", 5), ("insert", 6)]
 
 
 # ---- a life with made-up engines -----------------------------------------------------------------
